@@ -1,0 +1,133 @@
+/* apply.c - one small table of positions, many rows that use it: rotary embeddings, sums with a table.
+ *
+ * x is rows over nested loops. The innermost loop that moves the position is cut into chunks; the table of a chunk
+ * is made once, in the cache, and applied to every row of every other loop. Of those, the one with the smallest
+ * step in memory runs innermost, whatever the order of the axes: no layout needs a copy. */
+#include "posenc.h"
+#include <string.h>
+
+enum { CHUNK = 64, UNIT_BYTES = 1 << 20 };
+
+static size_t distance(ptrdiff_t s) { return s < 0 ? -(size_t)s : (size_t)s; }
+
+size_t pe_apply_units(pe_apply *a) {
+    size_t free_rows = 1, positions = 1;
+    int kept = 0;
+    for (int i = 0; i < a->nloops; i++)
+        if (a->loops[i].n != 1) a->loops[kept++] = a->loops[i];
+    a->nloops = kept;
+    /* outermost: loops that move the position, in the order of the positions; then the rest by step in memory */
+    for (int i = 1; i < a->nloops; i++)
+        for (int j = i; j > 0; j--) {
+            pe_loop *p = &a->loops[j - 1], *q = &a->loops[j], t = *p;
+            bool swap = q->pos ? p->pos < q->pos : !p->pos && distance(p->out) < distance(q->out);
+            if (!swap) break;
+            *p = *q, *q = t;
+        }
+    a->chunked = a->split = -1;
+    a->chunk = a->chunks = a->parts = 1;
+    for (int i = 0; i < a->nloops; i++) {
+        if (a->loops[i].n == 0) return 0;
+        if (a->loops[i].pos) {
+            positions *= a->loops[i].n;
+            a->chunked = i;
+        } else {
+            free_rows *= a->loops[i].n;
+            if (a->split < 0 || a->loops[i].n > a->loops[a->split].n) a->split = i;
+        }
+    }
+    if (a->chunked >= 0) {
+        size_t n = a->loops[a->chunked].n, row = a->table->dim * pe_itemsize(a->table->type);
+        a->chunk = n < CHUNK ? n : CHUNK;
+        while (a->chunk > 1 && a->chunk * row > UNIT_BYTES / 4) a->chunk /= 2;
+        a->chunks = positions / n * ((n + a->chunk - 1) / a->chunk);
+    }
+    size_t bytes = free_rows * a->chunk * (a->dim * a->item + 1);
+    if (a->split >= 0 && bytes > 2 * UNIT_BYTES) {
+        size_t n = a->loops[a->split].n, want = bytes / UNIT_BYTES;
+        a->parts = want < n ? want : n;
+    }
+    return a->chunks * a->parts;
+}
+
+size_t pe_apply_work(const pe_apply *a) {
+    size_t table = a->chunk * a->table->dim * pe_itemsize(a->table->type);
+    return pe_table_work(a->chunk) + (table + 63) / 64 * 64 + (a->dim * a->item + 63) / 64 * 64;
+}
+
+static void copy(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_step, size_t n, size_t item) {
+    if (item == 8)
+        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 8);
+    else if (item == 4)
+        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 4);
+    else
+        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 2);
+}
+
+/* rows whose numbers do not lie side by side pass through one contiguous row */
+static void apply_rows(const pe_apply *a, const pe_rows *r, char *scratch) {
+    ptrdiff_t item = (ptrdiff_t)a->item;
+    if (a->x_step == item && a->out_step == item) { a->fn(a->ctx, r); return; }
+    for (size_t j = 0; j < r->rows; j++) {
+        const char *table = r->table + (ptrdiff_t)j * r->table_row;
+        copy(scratch, item, r->x + (ptrdiff_t)j * r->x_row, a->x_step, a->dim, a->item);
+        a->fn(a->ctx, &(pe_rows){scratch, table, scratch, 0, 0, 0, 1});
+        copy(r->out + (ptrdiff_t)j * r->out_row, a->out_step, scratch, item, a->dim, a->item);
+    }
+}
+
+/* all rows of n nested loops; the innermost is given away whole */
+static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char *scratch) {
+    ptrdiff_t table_row = loops->pos ? (ptrdiff_t)(a->table->dim * pe_itemsize(a->table->type)) : 0;
+    if (n == 1) {
+        r.rows = loops->n, r.x_row = loops->x, r.out_row = loops->out, r.table_row = table_row;
+        apply_rows(a, &r, scratch);
+        return;
+    }
+    for (size_t i = 0; i < loops->n; i++) {
+        walk(a, loops + 1, n - 1, r, scratch);
+        r.x += loops->x, r.out += loops->out, r.table += table_row;
+    }
+}
+
+void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
+    char *table = (char *)work + pe_table_work(a->chunk);
+    size_t row = a->table->dim * pe_itemsize(a->table->type), made = SIZE_MAX;
+    for (size_t unit = begin; unit < end; unit++) {
+        size_t chunk = unit / a->parts, part = unit % a->parts, index = chunk, first = 0;
+        pe_rows r = {a->x, table, a->out, 0, 0, 0, 1};
+        pe_loop loops[PE_MAX_LOOPS + 1];
+        int n = 0;
+        for (int i = a->chunked; i >= 0; i--) {          /* where the chunk starts */
+            const pe_loop *l = &a->loops[i];
+            size_t steps = i == a->chunked ? (l->n + a->chunk - 1) / a->chunk : l->n;
+            size_t at = index % steps * (i == a->chunked ? a->chunk : 1);
+            index /= steps;
+            first += at * l->pos, r.x += (ptrdiff_t)at * l->x, r.out += (ptrdiff_t)at * l->out;
+            if (i == a->chunked) {
+                loops[n] = *l;
+                loops[n++].n = l->n - at < a->chunk ? l->n - at : a->chunk;
+            }
+        }
+        for (int i = a->chunked + 1; i < a->nloops; i++) { /* the others, the smallest step last */
+            pe_loop l = a->loops[i];
+            if (i == a->split) {
+                size_t lo = l.n / a->parts * part + (part < l.n % a->parts ? part : l.n % a->parts);
+                r.x += (ptrdiff_t)lo * l.x, r.out += (ptrdiff_t)lo * l.out;
+                l.n = l.n / a->parts + (part < l.n % a->parts);
+            }
+            int j = n++;
+            for (; j > 0 && distance(loops[j - 1].out) < distance(l.out); j--) loops[j] = loops[j - 1];
+            loops[j] = l;
+        }
+        if (n == 0) loops[n++] = (pe_loop){1, 0, 0, 0};
+        if (made != chunk) {
+            size_t rows = 1;
+            for (int i = 0; i < n; i++)
+                if (loops[i].pos) rows = loops[i].n;
+            pe_table_rows(a->table, first, first + rows, table, (ptrdiff_t)row, false, work);
+            made = chunk;
+        }
+        walk(a, loops, n, r, table + (a->chunk * row + 63) / 64 * 64);
+    }
+}

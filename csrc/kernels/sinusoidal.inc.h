@@ -1,0 +1,84 @@
+/* sinusoidal.inc.h - rows of a table of sines and cosines, correctly rounded, from one anchor and many offsets:
+ *   sin(a + o) = S_a C_o + C_a S_o,   cos(a + o) = C_a C_o - S_a S_o.
+ * Every value is computed as an interval that holds the truth. Both ends round to the same number: that is the
+ * nearest one (Ziv's test). Otherwise the lane is reported and pe_exact settles it, about one value in a million.
+ *
+ * To 24 bits and fewer: plain doubles. Anchor and offset are within 2^-52 each when they come from `sincos` (then
+ * the anchor is exactly (0, 1)) and within 2^-54 + 2^-90 from double-double; with 3 roundings of at most 2^-54 the
+ * sum is below 2^-51.2; the half width of the interval is 2^-50.
+ *
+ * To 53 bits: the factors are split (see rotor.inc.h: `split`), anchor = H + L, offset = h + l:
+ *   sin = (H_S h_C + H_C h_S)  exactly, + (F_S l_C + L_S h_C) + (F_C l_S + L_C h_S),   F = fl(H + L).
+ * Inputs contribute 4.9 * 2^-81, the roundings of the second part 16 * 2^-81: below 2^-76.6; half width 2^-76.
+ * 14 operations a value, none of them fma: a double-double product takes 30. Tried and rejected: the low parts
+ * by double-double (twice the time); one rounding test on integers (no faster here).
+ *
+ * Order of operations: as written, the same on every ISA. rows <= PE_BLOCK. */
+#ifndef PE_ROTATE
+#define PE_ROTATE
+typedef struct { vf64 lo, hi; } interval;
+static inline void rotate_f32(const double *a, const double *o, interval *sine, interval *cosine) {
+    vf64 S = vf64_load_f64(a, vf64_N), C = vf64_load_f64(a + PE_TILE, vf64_N), eps = vf64_set1(0x1p-50);
+    vf64 s = vf64_load_f64(o, vf64_N), c = vf64_load_f64(o + PE_TILE, vf64_N);
+    vf64 sum = vf64_add(vf64_mul(S, c), vf64_mul(C, s)), dif = vf64_sub(vf64_mul(C, c), vf64_mul(S, s));
+    *sine = (interval){vf64_sub(sum, eps), vf64_add(sum, eps)};
+    *cosine = (interval){vf64_sub(dif, eps), vf64_add(dif, eps)};
+}
+static inline void rotate_f64(const double *a, const double *o, interval *sine, interval *cosine) {
+    vf64 HS = vf64_load_f64(a, vf64_N), HC = vf64_load_f64(a + PE_TILE, vf64_N), eps = vf64_set1(0x1p-76);
+    vf64 LS = vf64_load_f64(a + 2 * PE_TILE, vf64_N), LC = vf64_load_f64(a + 3 * PE_TILE, vf64_N);
+    vf64 FS = vf64_load_f64(a + 4 * PE_TILE, vf64_N), FC = vf64_load_f64(a + 5 * PE_TILE, vf64_N);
+    vf64 hs = vf64_load_f64(o, vf64_N), hc = vf64_load_f64(o + PE_TILE, vf64_N);
+    vf64 ls = vf64_load_f64(o + 2 * PE_TILE, vf64_N), lc = vf64_load_f64(o + 3 * PE_TILE, vf64_N);
+    vf64 sum = vf64_add(vf64_mul(HS, hc), vf64_mul(HC, hs)), dif = vf64_sub(vf64_mul(HC, hc), vf64_mul(HS, hs));
+    vf64 sum_l = vf64_add(vf64_add(vf64_mul(FS, lc), vf64_mul(LS, hc)), vf64_add(vf64_mul(FC, ls), vf64_mul(LC, hs)));
+    vf64 dif_l = vf64_sub(vf64_add(vf64_mul(FC, lc), vf64_mul(LC, hc)), vf64_add(vf64_mul(FS, ls), vf64_mul(LS, hs)));
+    *sine = (interval){vf64_add(sum, vf64_sub(sum_l, eps)), vf64_add(sum, vf64_add(sum_l, eps))};
+    *cosine = (interval){vf64_add(dif, vf64_sub(dif_l, eps)), vf64_add(dif, vf64_add(dif_l, eps))};
+}
+#endif
+
+/* One row, with the choices that do not change within it as constants. Returns the suspects. */
+static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *o, size_t n, STORAGE *first, STORAGE *second,
+                                            const bool pairs, const bool cos_first, const bool stream, uint32_t row,
+                                            uint32_t *suspects) {
+    size_t found = 0;
+    for (size_t k = 0; k < n; k += vf64_N) {
+        interval s, c;
+        PE_CAT(rotate_, C, )(anchor + k, o + k, &s, &c);
+        BITS s0 = B(round)(s.lo), s1 = B(round)(s.hi), c0 = B(round)(c.lo), c1 = B(round)(c.hi);
+        if (__builtin_expect(B(any2)(s0, s1, c0, c1), 0))
+            suspects[found++] = row << 16 | (uint32_t)k << 8 | B(differ)(s0, s1) | B(differ)(c0, c1) << 4;
+        BITS u = cos_first ? c0 : s0, v = cos_first ? s0 : c0;
+        if (stream && pairs) B(stream2)(first + 2 * k, u, v);
+        else if (stream) B(stream)(first + k, u), B(stream)(second + k, v);
+        else if (pairs) B(store2)(first + 2 * k, u, v, n - k);
+        else B(store)(first + k, u, n - k), B(store)(second + k, v, n - k);
+    }
+    return found;
+}
+
+/* anchor: planes S C (s c F_S F_C); offsets: rows rotors; the first n frequencies of the tile. Returns how many
+ * suspects were written: row << 16 | first lane << 8 | lanes of the cosine << 4 | lanes of the sine (4 at a time).
+ * dest->stream: n is a multiple of 8. */
+static size_t KERNEL(sinusoidal)(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
+                                 uint32_t *suspects) {
+    size_t found = 0;
+    for (size_t j = 0; j < rows; j++) {
+        const double *o = offsets + 4 * j * PE_TILE;
+        STORAGE *first = (STORAGE *)(dest->first + (ptrdiff_t)j * dest->first_row);
+        STORAGE *second = (STORAGE *)(dest->second + (ptrdiff_t)j * dest->second_row);
+        uint32_t row = (uint32_t)j, *next = suspects + found;
+#define PE_ROW_AS(pairs, cos_first, stream) \
+    KERNEL(sinusoidal_row)(anchor, o, n, first, second, pairs, cos_first, stream, row, next)
+        if (dest->stream && !dest->cos_first) {
+            found += dest->pairs ? PE_ROW_AS(true, false, true) : PE_ROW_AS(false, false, true);
+        } else if (dest->cos_first) {
+            found += dest->pairs ? PE_ROW_AS(true, true, false) : PE_ROW_AS(false, true, false);
+        } else {
+            found += dest->pairs ? PE_ROW_AS(true, false, false) : PE_ROW_AS(false, false, false);
+        }
+#undef PE_ROW_AS
+    }
+    return found;
+}

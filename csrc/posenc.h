@@ -1,0 +1,208 @@
+/* posenc.h - the C contract: types, statuses, and one prototype with one comment for every function that
+ * crosses a file. Plain C11: no Python.h, no allocation, no globals, no I/O, no libm. */
+#ifndef POSENC_H
+#define POSENC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint16_t pe_f16;
+typedef uint16_t pe_bf16;
+typedef float pe_f32;
+typedef double pe_f64;
+typedef enum { PE_F16, PE_BF16, PE_F32, PE_F64, PE_NDTYPE } pe_dtype;
+typedef enum { PE_SCALAR, PE_AVX2, PE_NISA } pe_isa;
+typedef enum { PE_INTERLEAVED, PE_HALF } pe_layout;
+
+/* What can be wrong with sizes and numbers. check.c finds it, csrc/python/raise.c words it. */
+typedef enum {
+    PE_OK,
+    PE_ERR_TOO_BIG,    /* a product of sizes overflows                      -> MemoryError */
+    PE_ERR_DIM,        /* got: a width that must be at least `want`         -> ValueError */
+    PE_ERR_ODD,        /* got: a width that must be even                    -> ValueError */
+    PE_ERR_WIDTH,      /* got: a width that must be at most `want`          -> ValueError */
+    PE_ERR_BASE,       /* not a finite number above zero                    -> ValueError */
+    PE_ERR_SHIFT,      /* not a finite number below dim / 2                 -> ValueError */
+    PE_ERR_SCALE,      /* not a finite number other than zero               -> ValueError */
+    PE_ERR_EXTREME,    /* frequencies beyond 2^60 turns a position          -> ValueError */
+    PE_ERR_NOT_FINITE, /* a NaN or infinite position                        -> ValueError */
+    PE_ERR_POSITION    /* a position beyond 2^64 in magnitude               -> ValueError */
+} pe_code;
+typedef struct {
+    pe_code code;
+    const char *arg; /* the argument's public name */
+    int64_t got, want;
+} pe_status;
+
+/* --- frequencies and positions (freqs.c, exact.c) ---------------------------------------------------- */
+
+/* A positive number to 256 bits: 0.mant * 2^exp, the top bit of mant[3] set. All zero: the number 0.
+ * As a frequency it counts turns (not radians) per position, so that the integer part may be dropped. */
+typedef struct {
+    uint64_t mant[4];
+    int64_t exp;
+} pe_num;
+
+/* A position, exactly: (-1)^neg * mag * 2^-shift. */
+typedef struct {
+    uint64_t mag;
+    uint32_t shift;
+    bool neg;
+} pe_pos;
+
+/* Positions as they come: first + i, or an array of int64, uint64 or float64. */
+typedef enum { PE_POS_RANGE, PE_POS_I64, PE_POS_U64, PE_POS_F64 } pe_pos_kind;
+typedef struct {
+    pe_pos_kind kind;
+    const void *data; /* NULL for PE_POS_RANGE */
+    int64_t first;    /* PE_POS_RANGE: the first position */
+    bool negate;      /* all of them with the other sign (a negative scale) */
+} pe_positions;
+
+pe_pos pe_pos_at(const pe_positions *p, size_t i);
+/* whether positions i .. i + n are whole numbers, each one more than the last */
+bool pe_pos_is_run(const pe_positions *p, size_t i, size_t n);
+
+/* out[i] = start * ratio^i, where ratio = base^(-1/denom) or its inverse: 256 bits, relative error below
+ * (i + 4) 2^-254. start is 1, scale / (2 pi) or 2 pi / scale. */
+typedef enum { PE_RADIANS, PE_TURNS, PE_WAVELENGTHS } pe_unit;
+void pe_powers(pe_unit unit, double base, double denom, double scale, size_t count, pe_num *out);
+/* turns from angular frequencies that are given as float64, radians per position (negative: not allowed) */
+void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out);
+double pe_num_to_f64(const pe_num *x); /* correctly rounded */
+/* x as fixed point: 64 integer bits in f[3], 192 bits of fraction below, truncated */
+void pe_num_fixed(const pe_num *x, uint64_t f[4]);
+
+/* Correctly rounded sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of `type`. The slow,
+ * certain path: about 2 microseconds a value, one value in a hundred thousand comes here. */
+uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_dtype type);
+
+/* --- checks (check.c): shared by the binding and by tests ----------------------------------------------- */
+
+/* *out = the product of n sizes times item; PE_ERR_TOO_BIG, named arg, beyond PTRDIFF_MAX */
+pe_status pe_check_size(const char *arg, const int64_t *sizes, size_t n, size_t item, size_t *out);
+/* The frequencies of a sinusoidal table: w_i = base^(-i / denom), i < pairs; dim may exceed or miss 2 pairs by one. */
+typedef struct {
+    double base, shift, scale;
+    double denom;
+    size_t pairs;
+} pe_wave;
+pe_status pe_check_wave(int64_t dim, pe_wave *w);
+pe_status pe_check_turns(const pe_num *turns, size_t n); /* within 2^60 turns a position */
+pe_status pe_check_positions(const pe_positions *p, size_t n);
+pe_status pe_check_rotary(int64_t width, int64_t rotary_dim, int64_t start);
+
+/* --- kernels (kernels/, one instance per ISA and dtype) ------------------------------------------------- */
+
+/* Where a table's two functions go: element k of row j of the first one stands at first + j * first_row (in bytes)
+ * + k elements, or, in pairs, + 2k elements with the second one behind it (second is then not used). */
+typedef struct {
+    char *first, *second;
+    ptrdiff_t first_row, second_row;
+    bool pairs, cos_first;
+    bool stream; /* past the caches; the addresses are then multiples of 16 */
+} pe_dest;
+
+enum { PE_TILE = 64, PE_BLOCK = 64 }; /* frequencies and rows done together */
+typedef size_t pe_sinusoidal_fn(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
+                                uint32_t *suspects);
+typedef void pe_sincos_fn(const double *phase, size_t n, double *rotor);
+typedef pe_sincos_fn pe_sincos_dd_fn;
+typedef void pe_rotate_fn(const double *a, const double *b, size_t count, size_t n, double *out);
+typedef void pe_split_fn(double *rotor, size_t count, size_t n);
+
+/* rows rows: row j is x + j * x_row, out + j * out_row, table + j * table_row (bytes) */
+typedef struct {
+    const char *x, *table;
+    char *out;
+    ptrdiff_t x_row, out_row, table_row;
+    size_t rows;
+} pe_rows;
+typedef void pe_add_fn(const pe_rows *r, size_t dim);
+typedef void pe_rope_fn(const pe_rows *r, size_t pairs, pe_layout layout, bool inverse);
+
+#include "kernels.def"
+#define PE_FIELD(name, bound) pe_##name##_fn *name[PE_NDTYPE];
+#define PE_SHARED_FIELD(name, bound) pe_##name##_fn *name;
+typedef struct {
+    const char *isa;
+    size_t lanes; /* doubles in a vector */
+    PE_KERNELS(PE_FIELD)
+    PE_SHARED(PE_SHARED_FIELD)
+} pe_kernels;
+extern const pe_kernels pe_kernels_scalar, pe_kernels_avx2;
+const pe_kernels *pe_kernels_for(pe_isa isa);           /* NULL when the build or the CPU lacks it */
+const pe_kernels *pe_kernels_named(const char *name);   /* NULL: the best one */
+
+/* --- tables (table.c) ------------------------------------------------------------------------------------ */
+
+/* A table of sines and cosines: rows are positions, columns are dim numbers of `type` in the layout:
+ * 2 * pairs columns; one less: the last pair has only its first function; one more: a last column of zeros. */
+typedef struct {
+    const pe_kernels *kernels;
+    pe_dtype type;
+    pe_layout layout;
+    bool cos_first;
+    size_t dim, pairs;
+    const pe_num *turns; /* pairs of them */
+    pe_positions positions;
+} pe_table;
+
+/* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
+ * work: pe_table_work(rows) bytes, aligned to 64, for at most `rows` rows a call. */
+size_t pe_table_work(size_t rows);
+void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream, void *work);
+
+/* --- the same position for many rows (apply.c) ---------------------------------------------------------- */
+
+/* x and out as rows of `dim` numbers, over loops; a loop moves along x, out and the positions (0: it does not). */
+enum { PE_MAX_LOOPS = 64 };
+typedef struct {
+    size_t n;
+    ptrdiff_t x, out; /* bytes */
+    size_t pos;       /* positions */
+} pe_loop;
+
+typedef void pe_rows_fn(const void *ctx, const pe_rows *rows);
+
+typedef struct {
+    const char *x;
+    char *out;
+    size_t dim, item;                                    /* a row: dim numbers of item bytes, */
+    ptrdiff_t x_step, out_step;                          /* this far apart */
+    int nloops;
+    pe_loop loops[PE_MAX_LOOPS];
+    const pe_table *table; /* row i of it serves position i */
+    pe_rows_fn *fn;
+    const void *ctx;
+    /* set by pe_apply_units: */
+    size_t chunk, chunks, parts;
+    int chunked, split; /* the loop cut into chunks of one table, and the one cut into parts; -1: none */
+} pe_apply;
+
+/* Orders the loops and cuts the work into units (returned), each a table of at most 64 positions applied to about
+ * a megabyte. Units are independent. */
+size_t pe_apply_units(pe_apply *a);
+size_t pe_apply_work(const pe_apply *a);
+void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work);
+
+/* the plans of rotary embeddings: which channels turn, and the table that turns them (rope.c) */
+typedef struct {
+    const pe_kernels *kernels;
+    pe_dtype type;
+    pe_layout layout;
+    size_t dim, start, rotary_dim; /* channels start .. start + rotary_dim of dim turn; the others are copied */
+    bool inverse;
+} pe_rope;
+pe_rows_fn pe_rope_rows; /* ctx: a pe_rope */
+
+/* --- threads (threads.c) ---------------------------------------------------------------------------------- */
+
+/* fn(ctx, lo, hi, work + i * work_bytes) on `threads` threads at once, over [begin, end) in equal parts; returns when
+ * all have. A thread that cannot be started is done without. */
+typedef void pe_range_fn(const void *ctx, size_t begin, size_t end, void *work);
+void pe_parallel(pe_range_fn *fn, const void *ctx, size_t begin, size_t end, int threads, char *work, size_t work_bytes);
+
+static inline size_t pe_itemsize(pe_dtype t) { return t == PE_F64 ? 8 : t == PE_F32 ? 4 : 2; }
+
+#endif

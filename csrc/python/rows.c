@@ -1,0 +1,121 @@
+/* rows.c - x, out and positions as loops (see pe_apply): which axis of x moves along which axis of positions. */
+#include "core.h"
+
+static int offsets_arg(const char *fn, PyObject *obj, PyArrayObject **rows, int64_t *offset) {
+    *rows = NULL, *offset = 0;
+    if (pe_is_count(obj)) return pe_int64(fn, "offset", obj, offset);
+    PyObject *a = PyArray_FromAny(obj, NULL, 0, 1, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
+    bool integers = a && PyArray_ISINTEGER((PyArrayObject *)a);
+    PyObject *r = integers ? PyArray_FromArray((PyArrayObject *)a, PyArray_DescrFromType(NPY_INT64), NPY_ARRAY_CARRAY_RO) : NULL;
+    pe_drop(a);
+    if (!r) return pe_raise_type(fn, "offset", "an integer, or one integer for each row of the batch", obj);
+    if (PyArray_NDIM((PyArrayObject *)r) == 0) {
+        *offset = *(int64_t *)PyArray_DATA((PyArrayObject *)r);
+        pe_drop(r);
+    } else *rows = (PyArrayObject *)r;
+    return 0;
+}
+
+/* positions[i] + offset in place of positions, exactly (integers that leave 64 bits are refused) */
+static int shifted(const char *fn, pe_pos_arg *pos, int64_t offset) {
+    if (offset == 0) return 0;
+    PyArrayObject *sum = (PyArrayObject *)PyArray_NewLikeArray(pos->array, NPY_CORDER, NULL, 0);
+    if (!sum) return -1;
+    void *to = PyArray_DATA(sum);
+    for (size_t i = 0; i < pos->count; i++) {
+        bool fine = true;
+        if (pos->p.kind == PE_POS_F64) ((double *)to)[i] = ((const double *)pos->p.data)[i] + (double)offset;
+        else if (pos->p.kind == PE_POS_I64)
+            fine = !__builtin_add_overflow(((const int64_t *)pos->p.data)[i], offset, (int64_t *)to + i);
+        else fine = !__builtin_add_overflow(((const uint64_t *)pos->p.data)[i], offset, (uint64_t *)to + i);
+        if (!fine) {
+            pe_drop(sum);
+            return pe_raise_fact(fn, "offset", "position + offset must fit into 64 bits");
+        }
+    }
+    pe_drop(pos->array);
+    pos->array = sum;
+    pos->p.data = to;
+    return pe_raise_status(fn, pe_check_positions(&pos->p, pos->count));
+}
+
+/* positions offset[b], offset[b] + 1, ... for each row b of the batch: an array (batch, seq) */
+static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg *pos) {
+    npy_intp dims[2] = {PyArray_DIM(rows, 0), seq};
+    PyArrayObject *a = (PyArrayObject *)PyArray_SimpleNew(2, dims, NPY_INT64);
+    if (!a) return -1;
+    const int64_t *offset = PyArray_DATA(rows);
+    int64_t *to = PyArray_DATA(a);
+    for (npy_intp b = 0; b < dims[0]; b++)
+        for (npy_intp i = 0; i < seq; i++)
+            if (__builtin_add_overflow(offset[b], (int64_t)i, to++)) {
+                pe_drop(a);
+                return pe_raise_fact(fn, "offset", "position + offset must fit into 64 bits");
+            }
+    *pos = (pe_pos_arg){.p = {.kind = PE_POS_I64, .data = PyArray_DATA(a)}, .array = a, .ndim = 2, .dims = {dims[0], seq},
+                        .count = (size_t)PyArray_SIZE(a)};
+    return 0;
+}
+
+/* axis[i]: which axis of x the i-th axis of positions goes along */
+static int match(const char *fn, PyArrayObject *x, int seq_axis, const pe_pos_arg *pos, int *axis) {
+    int outer = PyArray_NDIM(x) - 1, n = pos->ndim;
+    if (n == outer)
+        for (int i = 0; i < n; i++) axis[i] = i;
+    else if (n == 1 && outer > 0) axis[0] = seq_axis;
+    else if (n == 2 && outer > 2 && seq_axis > 0) axis[0] = 0, axis[1] = seq_axis;
+    else if (n > 0)
+        return pe_raise_fact(fn, "positions", "must be (seq,), (batch, seq) or of the shape of x without its last axis");
+    for (int i = 0; i < n; i++)
+        if (pos->dims[i] != 1 && pos->dims[i] != PyArray_DIM(x, axis[i])) {
+            npy_intp wanted[PE_MAX_LOOPS];
+            for (int j = 0; j < n; j++) wanted[j] = PyArray_DIM(x, axis[j]);
+            return pe_raise_shape(fn, "positions", pos->array, n, wanted);
+        }
+    return 0;
+}
+
+int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq_axis, PyObject *positions,
+                   PyObject *offset, pe_pos_arg *pos, pe_apply *job) {
+    int outer = PyArray_NDIM(x) - 1, axis[PE_MAX_LOOPS];
+    PyArrayObject *rows;
+    int64_t first;
+    memset(pos, 0, sizeof *pos);
+    if (offsets_arg(fn, offset, &rows, &first) < 0) return -1;
+    job->x = PyArray_BYTES(x), job->out = PyArray_BYTES(out), job->nloops = outer;
+    for (int i = 0; i < outer; i++)
+        job->loops[i] = (pe_loop){(size_t)PyArray_DIM(x, i), PyArray_STRIDE(x, i), PyArray_STRIDE(out, i), 0};
+    int status = 0;
+    if (rows && (positions != Py_None || outer < 1 || seq_axis == 0 || PyArray_DIM(rows, 0) != PyArray_DIM(x, 0)))
+        status = pe_raise_fact(fn, "offset", "an array must be (batch,), the first axis of x, without positions");
+    else if (rows) status = ragged(fn, rows, PyArray_DIM(x, seq_axis), pos);
+    else if (positions != Py_None) {
+        if (pe_positions_array(fn, positions, pos) < 0 || shifted(fn, pos, first) < 0) status = -1;
+    } else {
+        pos->p = (pe_positions){.kind = PE_POS_RANGE, .first = first};
+        if (outer > 0) job->loops[seq_axis].pos = 1;
+    }
+    if (status == 0 && pos->array) {
+        if (rows) axis[0] = 0, axis[1] = seq_axis;
+        else status = match(fn, x, seq_axis, pos, axis);
+        size_t step = 1;
+        for (int i = pos->ndim; status == 0 && i-- > 0; step *= (size_t)pos->dims[i])
+            if (pos->dims[i] > 1) job->loops[axis[i]].pos = step;
+        if (status == 0) status = pe_no_overlap(fn, "positions", pos->array, out, false);
+    }
+    pe_drop(rows);
+    if (status < 0) pe_pos_free(pos);
+    return status;
+}
+
+static void run_units(const void *ctx, size_t begin, size_t end, void *work) { pe_apply_run(ctx, begin, end, work); }
+
+int pe_apply_all(pe_state *s, pe_apply *job, PyArrayObject *x, PyArrayObject *out) {
+    int last = PyArray_NDIM(x) - 1;
+    job->dim = (size_t)PyArray_DIM(x, last), job->item = (size_t)PyArray_ITEMSIZE(x);
+    job->x_step = PyArray_STRIDE(x, last), job->out_step = PyArray_STRIDE(out, last);
+    if (job->dim == 0) return 0;
+    if (job->dim == 1) job->x_step = job->out_step = (ptrdiff_t)job->item;
+    size_t units = pe_apply_units(job);
+    return pe_run(s, run_units, job, units, (size_t)PyArray_NBYTES(out) / (units ? units : 1), pe_apply_work(job));
+}

@@ -1,0 +1,187 @@
+/* vec_avx2.h - the vocabulary for AVX2 with FMA and F16C: 8 float or 4 double lanes. See vec_scalar.h. */
+#include "half.h"
+#define PE_ISA avx2
+#define vf32_N 8
+#define vf64_N 4
+typedef __m256 vf32;
+typedef __m256d vf64;
+
+static inline vf32 vf32_set1(float a) { return _mm256_set1_ps(a); }
+static inline vf32 vf32_add(vf32 a, vf32 b) { return _mm256_add_ps(a, b); }
+static inline vf32 vf32_sub(vf32 a, vf32 b) { return _mm256_sub_ps(a, b); }
+static inline vf32 vf32_mul(vf32 a, vf32 b) { return _mm256_mul_ps(a, b); }
+static inline vf64 vf64_set1(double a) { return _mm256_set1_pd(a); }
+static inline vf64 vf64_add(vf64 a, vf64 b) { return _mm256_add_pd(a, b); }
+static inline vf64 vf64_sub(vf64 a, vf64 b) { return _mm256_sub_pd(a, b); }
+static inline vf64 vf64_mul(vf64 a, vf64 b) { return _mm256_mul_pd(a, b); }
+static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
+    vf64 p = _mm256_mul_pd(a, b);
+    *err = _mm256_fmsub_pd(a, b, p);
+    return p;
+}
+
+/* loads and stores of n lanes; a whole vector when n allows */
+static inline __m256i mask32(size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline __m256i mask64(size_t n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x((long long)n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+static inline vf32 vf32_load_f32(const pe_f32 *p, size_t n) {
+    return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, mask32(n));
+}
+static inline void vf32_store_f32(pe_f32 *p, vf32 v, size_t n) {
+    if (n >= 8) _mm256_storeu_ps(p, v);
+    else _mm256_maskstore_ps(p, mask32(n), v);
+}
+static inline vf64 vf64_load_f64(const pe_f64 *p, size_t n) {
+    return n >= 4 ? _mm256_loadu_pd(p) : _mm256_maskload_pd(p, mask64(n));
+}
+static inline void vf64_store_f64(pe_f64 *p, vf64 v, size_t n) {
+    if (n >= 4) _mm256_storeu_pd(p, v);
+    else _mm256_maskstore_pd(p, mask64(n), v);
+}
+static inline __m128i load16(const uint16_t *p, size_t n) { /* up to 8 halves */
+    if (n >= 8) return _mm_loadu_si128((const __m128i *)p);
+    uint16_t t[8] = {0};
+    memcpy(t, p, 2 * n);
+    return _mm_loadu_si128((const __m128i *)t);
+}
+static inline void store16(uint16_t *p, __m128i v, size_t n) {
+    if (n >= 8) { _mm_storeu_si128((__m128i *)p, v); return; }
+    uint16_t t[8];
+    _mm_storeu_si128((__m128i *)t, v);
+    memcpy(p, t, 2 * n);
+}
+static inline vf32 widen_f16(__m128i h) { return _mm256_cvtph_ps(h); }
+static inline __m128i narrow_f16(vf32 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
+static inline vf32 widen_bf16(__m128i h) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+static inline __m256i round_bf16(__m256i u, __m256i nan) { /* in the low half of each 32-bit lane */
+    __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(_mm256_set1_epi32(0x7fff), even));
+    return _mm256_srli_epi32(_mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan), 16);
+}
+static inline __m128i narrow_bf16(vf32 v) {
+    __m256i r = round_bf16(_mm256_castps_si256(v), _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08));
+}
+static inline vf32 vf32_load_f16(const pe_f16 *p, size_t n) { return widen_f16(load16(p, n)); }
+static inline void vf32_store_f16(pe_f16 *p, vf32 v, size_t n) { store16(p, narrow_f16(v), n); }
+static inline vf32 vf32_load_bf16(const pe_bf16 *p, size_t n) { return widen_bf16(load16(p, n)); }
+static inline void vf32_store_bf16(pe_bf16 *p, vf32 v, size_t n) { store16(p, narrow_bf16(v), n); }
+
+/* n pairs in memory <-> two vectors */
+static inline void unzip_f32(vf32 lo, vf32 hi, vf32 *a, vf32 *b) {
+    __m256i order = _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7);
+    *a = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0x88), order);
+    *b = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0xdd), order);
+}
+static inline void zip_f32(vf32 a, vf32 b, vf32 *lo, vf32 *hi) {
+    vf32 l = _mm256_unpacklo_ps(a, b), h = _mm256_unpackhi_ps(a, b);
+    *lo = _mm256_permute2f128_ps(l, h, 0x20), *hi = _mm256_permute2f128_ps(l, h, 0x31);
+}
+#define PE_AVX2_PAIRS(S)                                                                                      \
+    static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                          \
+        vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
+        unzip_f32(lo, hi, a, b);                                                                              \
+    }                                                                                                         \
+    static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n) {                                 \
+        vf32 lo, hi;                                                                                          \
+        zip_f32(a, b, &lo, &hi);                                                                              \
+        vf32_store_##S(p, lo, 2 * n);                                                                         \
+        if (n > 4) vf32_store_##S(p + 8, hi, 2 * n - 8);                                                      \
+    }
+PE_AVX2_PAIRS(f16)
+PE_AVX2_PAIRS(bf16)
+PE_AVX2_PAIRS(f32)
+static inline void vf64_load2_f64(const pe_f64 *p, vf64 *a, vf64 *b, size_t n) {
+    vf64 lo = vf64_load_f64(p, 2 * n), hi = n > 2 ? vf64_load_f64(p + 4, 2 * n - 4) : _mm256_setzero_pd();
+    *a = _mm256_permute4x64_pd(_mm256_unpacklo_pd(lo, hi), 0xd8);
+    *b = _mm256_permute4x64_pd(_mm256_unpackhi_pd(lo, hi), 0xd8);
+}
+static inline void zip_f64(vf64 a, vf64 b, vf64 *lo, vf64 *hi) {
+    vf64 l = _mm256_unpacklo_pd(a, b), h = _mm256_unpackhi_pd(a, b);
+    *lo = _mm256_permute2f128_pd(l, h, 0x20), *hi = _mm256_permute2f128_pd(l, h, 0x31);
+}
+static inline void vf64_store2_f64(pe_f64 *p, vf64 a, vf64 b, size_t n) {
+    vf64 lo, hi;
+    zip_f64(a, b, &lo, &hi);
+    vf64_store_f64(p, lo, 2 * n);
+    if (n > 2) vf64_store_f64(p + 4, hi, 2 * n - 4);
+}
+
+/* four doubles rounded once to S, as bits in 32-bit lanes (f64: as they are) */
+typedef __m128i vb_f32, vb_f16, vb_bf16;
+typedef __m256d vb_f64;
+static inline __m128 odd_f32(vf64 v) { /* pe_f64_to_odd_f32 */
+    __m256i u = _mm256_castpd_si256(v), low = _mm256_set1_epi64x(0x1fffffff), zero = _mm256_setzero_si256();
+    __m256i exact = _mm256_cmpeq_epi64(_mm256_and_si256(u, low), zero);
+    __m256i sticky = _mm256_andnot_si256(exact, _mm256_set1_epi64x(0x20000000));
+    return _mm256_cvtpd_ps(_mm256_castsi256_pd(_mm256_or_si256(_mm256_andnot_si256(low, u), sticky)));
+}
+static inline vb_f32 vb_f32_round(vf64 v) { return _mm_castps_si128(_mm256_cvtpd_ps(v)); }
+static inline vb_f16 vb_f16_round(vf64 v) {
+    return _mm_cvtepu16_epi32(_mm_cvtps_ph(odd_f32(v), _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vb_bf16 vb_bf16_round(vf64 v) { /* no NaN comes here */
+    __m256i u = _mm256_castsi128_si256(_mm_castps_si128(odd_f32(v)));
+    return _mm256_castsi256_si128(round_bf16(u, _mm256_setzero_si256()));
+}
+static inline vb_f64 vb_f64_round(vf64 v) { return v; }
+static inline unsigned vb_f32_differ(__m128i a, __m128i b) {
+    return 15u ^ (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(a, b)));
+}
+static inline unsigned vb_f32_any2(__m128i a, __m128i b, __m128i c, __m128i d) {
+    __m128i x = _mm_or_si128(_mm_xor_si128(a, b), _mm_xor_si128(c, d));
+    return !_mm_testz_si128(x, x);
+}
+static inline unsigned vb_f64_differ(vf64 a, vf64 b) {
+    __m256i eq = _mm256_cmpeq_epi64(_mm256_castpd_si256(a), _mm256_castpd_si256(b));
+    return 15u ^ (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(eq));
+}
+static inline unsigned vb_f64_any2(vf64 a, vf64 b, vf64 c, vf64 d) {
+    __m256i x = _mm256_castpd_si256(_mm256_or_pd(_mm256_xor_pd(a, b), _mm256_xor_pd(c, d)));
+    return !_mm256_testz_si256(x, x);
+}
+static inline void vb_f32_store(pe_f32 *p, vb_f32 v, size_t n) {
+    if (n >= 4) { _mm_storeu_si128((__m128i *)p, v); return; }
+    _mm_maskstore_ps(p, _mm256_castsi256_si128(mask32(n)), _mm_castsi128_ps(v));
+}
+static inline void vb_f32_store2(pe_f32 *p, vb_f32 a, vb_f32 b, size_t n) {
+    __m128i lo = _mm_unpacklo_epi32(a, b), hi = _mm_unpackhi_epi32(a, b);
+    vf32_store_f32(p, _mm256_castsi256_ps(_mm256_set_m128i(hi, lo)), 2 * n);
+}
+static inline void vb_f32_stream(pe_f32 *p, vb_f32 v) { _mm_stream_si128((__m128i *)p, v); }
+static inline void vb_f32_stream2(pe_f32 *p, vb_f32 a, vb_f32 b) {
+    __m128i lo = _mm_unpacklo_epi32(a, b), hi = _mm_unpackhi_epi32(a, b);
+    _mm_stream_si128((__m128i *)p, lo), _mm_stream_si128((__m128i *)p + 1, hi);
+}
+static inline void vb_f16_store(uint16_t *p, __m128i v, size_t n) { store16(p, _mm_packus_epi32(v, v), n < 4 ? n : 4); }
+static inline void vb_f16_store2(uint16_t *p, __m128i a, __m128i b, size_t n) {
+    store16(p, _mm_or_si128(a, _mm_slli_epi32(b, 16)), 2 * n);
+}
+static inline void vb_f16_stream(uint16_t *p, __m128i v) { _mm_storel_epi64((__m128i *)p, _mm_packus_epi32(v, v)); }
+static inline void vb_f16_stream2(uint16_t *p, __m128i a, __m128i b) {
+    _mm_stream_si128((__m128i *)p, _mm_or_si128(a, _mm_slli_epi32(b, 16)));
+}
+#define vb_f16_differ vb_f32_differ
+#define vb_f16_any2 vb_f32_any2
+#define vb_bf16_differ vb_f32_differ
+#define vb_bf16_any2 vb_f32_any2
+#define vb_bf16_store vb_f16_store
+#define vb_bf16_store2 vb_f16_store2
+#define vb_bf16_stream vb_f16_stream
+#define vb_bf16_stream2 vb_f16_stream2
+#define vb_f64_store vf64_store_f64
+#define vb_f64_store2 vf64_store2_f64
+/* NumPy aligns to 16 bytes, so streams are 16 bytes wide; the write-combining buffer joins them */
+static inline void vb_f64_stream(pe_f64 *p, vf64 v) {
+    _mm_stream_pd(p, _mm256_castpd256_pd128(v)), _mm_stream_pd(p + 2, _mm256_extractf128_pd(v, 1));
+}
+static inline void vb_f64_stream2(pe_f64 *p, vf64 a, vf64 b) {
+    vf64 l = _mm256_unpacklo_pd(a, b), h = _mm256_unpackhi_pd(a, b);
+    _mm_stream_pd(p, _mm256_castpd256_pd128(l)), _mm_stream_pd(p + 2, _mm256_castpd256_pd128(h));
+    _mm_stream_pd(p + 4, _mm256_extractf128_pd(l, 1)), _mm_stream_pd(p + 6, _mm256_extractf128_pd(h, 1));
+}

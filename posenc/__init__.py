@@ -1,0 +1,25 @@
+"""Positional encodings of transformers: exact, fast, on NumPy arrays."""
+
+from ._version import __version__ as __version__
+from .attention import attend, attention_scores, softmax
+from .diagnose import input_gap, similarity
+from .naive import normalized_positions, raw_positions
+from .rope import RopePlan, rope, rope_plan
+from .sinusoidal import add_sinusoidal, offset_rotation, sinusoidal, wavelengths
+
+__all__ = [
+    "RopePlan",
+    "add_sinusoidal",
+    "attend",
+    "attention_scores",
+    "input_gap",
+    "normalized_positions",
+    "offset_rotation",
+    "raw_positions",
+    "rope",
+    "rope_plan",
+    "similarity",
+    "sinusoidal",
+    "softmax",
+    "wavelengths",
+]

@@ -1,0 +1,54 @@
+"""The compiled part. Arguments come by position, all of them; the public signatures are in the
+modules beside this file."""
+
+from typing import Any
+
+import numpy as np
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+def turns(fn: Any, dim: Any, base: Any, shift: Any, scale: Any, /) -> _Array: ...
+def turns_from(inv_freq: _Array, /) -> _Array: ...
+def inv_freq(fn: Any, dim: Any, base: Any, wavelengths: Any, /) -> _Array: ...
+def sinusoidal(
+    positions: Any,
+    dim: Any,
+    base: Any,
+    layout: Any,
+    shift: Any,
+    scale: Any,
+    cos_first: Any,
+    dtype: Any,
+    out: Any,
+    /,
+) -> _Array: ...
+def add_sinusoidal(
+    x: Any,
+    positions: Any,
+    offset: Any,
+    seq_axis: Any,
+    base: Any,
+    layout: Any,
+    shift: Any,
+    scale: Any,
+    cos_first: Any,
+    out: Any,
+    /,
+) -> _Array: ...
+def rope(
+    x: Any,
+    positions: Any,
+    offset: Any,
+    seq_axis: Any,
+    turns: Any,
+    base: Any,
+    layout: Any,
+    rotary_dim: Any,
+    start: Any,
+    inverse: Any,
+    out: Any,
+    /,
+) -> _Array: ...
+def get_num_threads() -> int: ...
+def set_num_threads(n: Any, /) -> None: ...
+def cpu_info() -> tuple[str, list[str]]: ...
