@@ -198,7 +198,7 @@ def compare(name: str, q: npt.ArrayLike, k: npt.ArrayLike) -> Array:
 def _softmax(scores: Array, axis: int) -> Array:
     kept = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
     work = scores.astype(np.promote_types(kept, np.float32), copy=False)
-    with np.errstate(invalid="ignore", under="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         top = work.max(axis=axis, keepdims=True, initial=-np.inf)
         weights = np.exp(work - np.where(top == -np.inf, 0, top))
         total = weights.sum(axis=axis, keepdims=True)
