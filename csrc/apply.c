@@ -52,7 +52,7 @@ size_t pe_apply_units(pe_apply *a) {
 
 size_t pe_apply_work(const pe_apply *a) {
     size_t table = a->chunk * a->table->dim * pe_itemsize(a->table->type);
-    return pe_table_work(a->chunk) + (table + 63) / 64 * 64 + (a->dim * a->item + 63) / 64 * 64;
+    return PE_TABLE_WORK + (table + 63) / 64 * 64 + (a->dim * a->item + 63) / 64 * 64;
 }
 
 static void copy(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_step, size_t n, size_t item) {
@@ -91,7 +91,7 @@ static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char
 }
 
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
-    char *table = (char *)work + pe_table_work(a->chunk);
+    char *table = (char *)work + PE_TABLE_WORK;
     size_t row = a->table->dim * pe_itemsize(a->table->type), made = SIZE_MAX;
     for (size_t unit = begin; unit < end; unit++) {
         size_t chunk = unit / a->parts, part = unit % a->parts, index = chunk, first = 0;

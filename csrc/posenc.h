@@ -32,6 +32,7 @@ typedef struct {
     pe_code code;
     const char *arg; /* the argument's public name */
     int64_t got, want;
+    double real; /* what came, where that is no integer */
 } pe_status;
 
 /* --- frequencies and positions (freqs.c, exact.c) ---------------------------------------------------- */
@@ -103,7 +104,7 @@ typedef struct {
     bool stream; /* past the caches; the addresses are then multiples of 16 */
 } pe_dest;
 
-enum { PE_TILE = 64, PE_BLOCK = 64 }; /* frequencies and rows done together */
+enum { PE_TILE = 64, PE_BLOCK = 32 }; /* frequencies and rows done together */
 typedef size_t pe_sinusoidal_fn(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
                                 uint32_t *suspects);
 typedef void pe_sincos_fn(const double *phase, size_t n, double *rotor);
@@ -149,8 +150,8 @@ typedef struct {
 } pe_table;
 
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
- * work: pe_table_work(rows) bytes, aligned to 64, for at most `rows` rows a call. */
-size_t pe_table_work(size_t rows);
+ * work: PE_TABLE_WORK bytes, aligned to 64. */
+enum { PE_TABLE_WORK = 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream, void *work);
 
 /* --- the same position for many rows (apply.c) ---------------------------------------------------------- */

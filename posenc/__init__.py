@@ -5,6 +5,7 @@ from .attention import attend, attention_scores, softmax
 from .diagnose import input_gap, similarity
 from .naive import normalized_positions, raw_positions
 from .rope import RopePlan, rope, rope_plan
+from .runtime import cpu_info, get_num_threads, set_num_threads
 from .sinusoidal import add_sinusoidal, offset_rotation, sinusoidal, wavelengths
 
 __all__ = [
@@ -12,12 +13,15 @@ __all__ = [
     "add_sinusoidal",
     "attend",
     "attention_scores",
+    "cpu_info",
+    "get_num_threads",
     "input_gap",
     "normalized_positions",
     "offset_rotation",
     "raw_positions",
     "rope",
     "rope_plan",
+    "set_num_threads",
     "similarity",
     "sinusoidal",
     "softmax",

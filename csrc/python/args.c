@@ -175,7 +175,7 @@ int pe_size(const char *fn, const char *arg, PyObject *obj, int64_t least, int64
         return pe_raise_memory(fn, arg);
     }
     if (*value >= least) return 0;
-    return pe_raise_status(fn, (pe_status){PE_ERR_DIM, arg, *value, least});
+    return pe_raise_status(fn, (pe_status){PE_ERR_DIM, arg, *value, least, 0});
 }
 
 int pe_double(const char *fn, const char *arg, PyObject *obj, double *value) {

@@ -137,7 +137,7 @@ PE_FUNCTION(sinusoidal) {
     if (rows) {
         f.out = PyArray_DATA(rows), f.row_bytes = (ptrdiff_t)((size_t)dim * pe_itemsize(t->type));
         f.stream = bytes > 1 << 22;
-        if (pe_run(s, fill_rows, &f, pos.count, (size_t)f.row_bytes, pe_table_work(pos.count)) == 0 &&
+        if (pe_run(s, fill_rows, &f, pos.count, (size_t)f.row_bytes, PE_TABLE_WORK) == 0 &&
             (rows == out || PyArray_CopyInto(out, rows) == 0))
             result = Py_NewRef((PyObject *)out);
         pe_drop(rows);

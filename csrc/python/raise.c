@@ -80,20 +80,21 @@ int pe_raise_memory(const char *fn, const char *arg) {
 
 int pe_raise_status(const char *fn, pe_status s) {
     long long got = s.got, want = s.want;
-    PyObject *type = PyExc_ValueError;
+    PyObject *type = PyExc_ValueError, *real = NULL;
     const char *colon = s.arg && strchr(s.arg, ':') ? "" : ":"; /* "x: last axis" brings its own */
-    switch (s.code) {
-    case PE_OK: return 0;
-    case PE_ERR_TOO_BIG: return pe_raise_memory(fn, s.arg);
-    case PE_ERR_DIM: PyErr_Format(type, "%s: %s%s must be at least %lld, got %lld", fn, s.arg, colon, want, got); break;
-    case PE_ERR_ODD: PyErr_Format(type, "%s: %s%s must be even, got %lld", fn, s.arg, colon, got); break;
-    case PE_ERR_WIDTH: PyErr_Format(type, "%s: %s%s must be at most %lld here, got %lld", fn, s.arg, colon, want, got); break;
-    case PE_ERR_BASE: PyErr_Format(type, "%s: %s: must be finite and above 0", fn, s.arg); break;
-    case PE_ERR_SHIFT: PyErr_Format(type, "%s: %s: must be finite and below dim / 2", fn, s.arg); break;
-    case PE_ERR_SCALE: PyErr_Format(type, "%s: %s: must be finite and not 0", fn, s.arg); break;
-    case PE_ERR_EXTREME: PyErr_Format(type, "%s: %s: frequencies beyond 2^60 turns a position", fn, s.arg); break;
-    case PE_ERR_NOT_FINITE: PyErr_Format(type, "%s: %s: must be finite, got NaN or infinity at element %lld", fn, s.arg, got); break;
-    case PE_ERR_POSITION: PyErr_Format(type, "%s: %s: must be below 2^64 in magnitude, element %lld is not", fn, s.arg, got); break;
-    }
+    if (s.code == PE_OK) return 0;
+    if (s.code == PE_ERR_TOO_BIG) return pe_raise_memory(fn, s.arg);
+    if (s.code == PE_ERR_DIM) PyErr_Format(type, "%s: %s%s must be at least %lld, got %lld", fn, s.arg, colon, want, got);
+    if (s.code == PE_ERR_ODD) PyErr_Format(type, "%s: %s%s must be even, got %lld", fn, s.arg, colon, got);
+    if (s.code == PE_ERR_WIDTH) PyErr_Format(type, "%s: %s%s must be at most %lld here, got %lld", fn, s.arg, colon, want, got);
+    if (s.code == PE_ERR_EXTREME) PyErr_Format(type, "%s: %s: gives frequencies beyond 2^60 turns a token", fn, s.arg);
+    if (PyErr_Occurred() || !(real = PyFloat_FromDouble(s.real))) return -1;
+    if (s.code == PE_ERR_BASE) PyErr_Format(type, "%s: %s: must be finite and above 0, got %R", fn, s.arg, real);
+    if (s.code == PE_ERR_SHIFT) PyErr_Format(type, "%s: %s: must be finite and below dim / 2, got %R", fn, s.arg, real);
+    if (s.code == PE_ERR_SCALE) PyErr_Format(type, "%s: %s: must be finite and not 0, got %R", fn, s.arg, real);
+    if (s.code == PE_ERR_NOT_FINITE) PyErr_Format(type, "%s: %s: must be finite, got %R at element %lld", fn, s.arg, real, got);
+    if (s.code == PE_ERR_POSITION)
+        PyErr_Format(type, "%s: %s: must be below 2^64 in magnitude, got %R at element %lld", fn, s.arg, real, got);
+    Py_DECREF(real);
     return -1;
 }
