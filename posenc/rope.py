@@ -93,6 +93,28 @@ class RopePlan:
         )
 
 
+# 2 pi to 90 digits
+_TWO_PI = Fraction(
+    "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606965068"
+)
+
+
+def _exact_turns(freqs: Sequence[Fraction]) -> Array:
+    """Frequencies in turns as the core keeps them: four limbs of mantissa, then the exponent."""
+    turns = np.zeros((len(freqs), 5), np.uint64)
+    for row, freq in zip(turns, freqs, strict=True):
+        t = freq / _TWO_PI
+        if t == 0:
+            continue
+        exp = t.numerator.bit_length() - t.denominator.bit_length()
+        mant = (t.numerator << (256 + 64 - exp)) // t.denominator  # 320 bits, give or take one
+        excess = mant.bit_length() - 256
+        mant, exp = mant >> excess, exp + excess - 64
+        row[:] = [mant >> 64 * k & (2**64 - 1) for k in range(4)] + [exp % 2**64]
+    turns.flags.writeable = False
+    return turns
+
+
 def rope_plan(
     dim: int,
     *,

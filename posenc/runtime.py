@@ -1,4 +1,4 @@
-"""The machine: how many threads, which instruction set. Neither changes a single bit of a result."""
+"""The machine: how many threads, which instruction set. Neither changes a bit of a result."""
 
 from __future__ import annotations
 
