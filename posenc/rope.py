@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, integer, positive_int
+from ._args import Array, fail, integer, number, positive_int
 from .sinusoidal import Layout
 
 __all__ = ["RopePlan", "rope", "rope_plan"]
@@ -29,6 +30,10 @@ class RopePlan:
         Pairs (2i, 2i + 1), or (i, i + rotary_dim/2).
     start : int, optional
         The first channel that turns; those outside ``start .. start + rotary_dim`` are copied.
+    axis : array_like of int, optional
+        Which axis of the positions turns each pair; default: zeros, text.
+    attention_factor : float, optional
+        Multiplies the turned channels.
 
     Attributes
     ----------
@@ -41,7 +46,8 @@ class RopePlan:
         How many channels turn: twice the number of pairs.
     start : int
     attention_factor : float
-        Multiplies the turned channels; 1 unless a scaling says otherwise.
+    notes : dict
+        Where the plan comes from, for people: method, base, lengths, model.
 
     Raises
     ------
@@ -59,10 +65,25 @@ class RopePlan:
     RopePlan(rotary_dim=4, layout='half', start=0, attention_factor=1.0)
     """
 
-    __slots__ = ("_turns", "attention_factor", "axis", "inv_freq", "layout", "rotary_dim", "start")
+    __slots__ = (
+        "_turns",
+        "attention_factor",
+        "axis",
+        "inv_freq",
+        "layout",
+        "notes",
+        "rotary_dim",
+        "start",
+    )
 
     def __init__(
-        self, inv_freq: npt.ArrayLike, *, layout: Layout = "interleaved", start: int = 0
+        self,
+        inv_freq: npt.ArrayLike,
+        *,
+        layout: Layout = "interleaved",
+        start: int = 0,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
     ) -> None:
         given = np.asarray(inv_freq)
         if given.dtype.kind not in "iuf":
@@ -72,22 +93,54 @@ class RopePlan:
             fail(ValueError, "RopePlan", "inv_freq", "must have one axis", freq.ndim)
         if not (np.isfinite(freq) & (freq >= 0) & (freq < 2.0**60)).all():
             fail(ValueError, "RopePlan", "inv_freq", "must be from 0 to 2^60", freq)
-        self._fill(
-            freq, _core.turns_from(freq), layout, integer("RopePlan", "start", start, least=0)
-        )
+        turns = _core.turns_from(freq)
+        self._fill(freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
 
-    def _fill(self, inv_freq: Array, turns: Array, layout: Layout, start: int) -> None:
+    def _fill(
+        self,
+        inv_freq: Array,
+        turns: Array,
+        layout: Layout,
+        start: int = 0,
+        *,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
+    ) -> None:
         if layout not in ("interleaved", "half"):
             wanted = 'must be "interleaved" or "half"'
             fail(ValueError, "RopePlan", "layout", wanted, repr(layout))
-        self.inv_freq = inv_freq
-        self.axis = np.zeros(len(inv_freq), np.int64)
+        axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
+        if axes.dtype.kind not in "iu":
+            fail(TypeError, "RopePlan", "axis", "must be integers", axes.dtype)
+        if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 64).any():
+            wanted = f"must be {len(inv_freq)} integers from 0 to 63"
+            fail(ValueError, "RopePlan", "axis", wanted, axes)
+        factor = number("RopePlan", "attention_factor", attention_factor, positive=True)
+        self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
         inv_freq.flags.writeable = self.axis.flags.writeable = False
         self.layout = layout
         self.rotary_dim = 2 * len(inv_freq)
-        self.start = start
-        self.attention_factor = 1.0
+        self.start = integer("RopePlan", "start", start, least=0)
+        self.attention_factor = factor
         self._turns = turns  # the frequencies again, in turns to 256 bits: exact at any position
+        self.notes: dict[str, Any] = {}
+
+    @classmethod
+    def _exact(
+        cls,
+        freqs: Sequence[Fraction | Decimal],
+        layout: Layout,
+        start: int = 0,
+        *,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
+    ) -> RopePlan:
+        """A plan of frequencies known to some 80 digits: rounded once for `inv_freq`."""
+        plan = cls.__new__(cls)
+        turns = _exact_turns([Fraction(f) for f in freqs])
+        inv_freq = np.array([float(f) for f in freqs])
+        plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
+        return plan
 
     def __repr__(self) -> str:
         return (
