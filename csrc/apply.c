@@ -67,7 +67,10 @@ static void copy(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_s
 /* rows whose numbers do not lie side by side pass through one contiguous row */
 static void apply_rows(const pe_apply *a, const pe_rows *r, char *scratch) {
     ptrdiff_t item = (ptrdiff_t)a->item;
-    if (a->x_step == item && a->out_step == item) { a->fn(a->ctx, r); return; }
+    if (a->x_step == item && a->out_step == item) {
+        a->fn(a->ctx, r);
+        return;
+    }
     for (size_t j = 0; j < r->rows; j++) {
         const char *table = r->table + (ptrdiff_t)j * r->table_row;
         copy(scratch, item, r->x + (ptrdiff_t)j * r->x_row, a->x_step, a->dim, a->item);

@@ -19,8 +19,9 @@ static const uint64_t TWO_PI_8[N] = {0x020bbea63b139b22, 0x29024e088a67cc74, 0xc
 
 /* value = 0.r * 2^e, normalised -> the bits of the nearest number of the type */
 static uint64_t round_bits(const uint64_t r[N], int64_t e, pe_dtype type) {
-    static const struct { int precision, emin; } format[PE_NDTYPE] = {
-        [PE_F16] = {11, -14}, [PE_BF16] = {8, -126}, [PE_F32] = {24, -126}, [PE_F64] = {53, -1022}};
+    static const struct {
+        int precision, emin;
+    } format[PE_NDTYPE] = {[PE_F16] = {11, -14}, [PE_BF16] = {8, -126}, [PE_F32] = {24, -126}, [PE_F64] = {53, -1022}};
     int precision = format[type].precision, emin = format[type].emin;
     bool subnormal = e - 1 < emin;
     int64_t keep = subnormal ? precision - (emin - (e - 1)) : precision;

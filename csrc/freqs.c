@@ -12,11 +12,17 @@
 #include <string.h>
 
 enum { N = 5 }; /* limbs of working precision */
-typedef struct { uint64_t m[N]; int64_t e; } big; /* 0.m * 2^e, normalised */
+typedef struct {
+    uint64_t m[N];
+    int64_t e;
+} big; /* 0.m * 2^e, normalised */
 
-static const uint64_t LN2[N] = {0xe7b876206debac98, 0x8a0d175b8baafa2b, 0x40f343267298b62d, 0xc9e3b39803f2f6af, 0xb17217f7d1cf79ab};
-static const big INV_2PI = {{0xb7246e3a424dd2e0, 0xfe5163abdebbc561, 0xdb6295993c439041, 0xfc2757d1f534ddc0, 0xa2f9836e4e441529}, -2};
-static const big TWO_PI = {{0x514a08798e3404dd, 0x020bbea63b139b22, 0x29024e088a67cc74, 0xc4c6628b80dc1cd1, 0xc90fdaa22168c234}, 3};
+static const uint64_t LN2[N] = {0xe7b876206debac98, 0x8a0d175b8baafa2b, 0x40f343267298b62d, 0xc9e3b39803f2f6af,
+                                0xb17217f7d1cf79ab};
+static const big INV_2PI = {
+    {0xb7246e3a424dd2e0, 0xfe5163abdebbc561, 0xdb6295993c439041, 0xfc2757d1f534ddc0, 0xa2f9836e4e441529}, -2};
+static const big TWO_PI = {
+    {0x514a08798e3404dd, 0x020bbea63b139b22, 0x29024e088a67cc74, 0xc4c6628b80dc1cd1, 0xc90fdaa22168c234}, 3};
 
 static big big_mul(const big *a, const big *b) {
     big r;
@@ -89,7 +95,10 @@ static big exp_of(const uint64_t Y[N + 1], bool neg) {
         uint64_t q = g[N] + (g[N] >> 2), p[N + 1];       /* 1 / ln 2 = 1.44 > 1.25 */
         if (q == 0) q = 1;
         wide_mul(p, LN2, N, &q, 1);
-        if (wide_sub(g, g, p, N + 1)) { wide_add(g, g, p, N + 1); break; }
+        if (wide_sub(g, g, p, N + 1)) {
+            wide_add(g, g, p, N + 1);
+            break;
+        }
         n += q;
     }
     int64_t e = (int64_t)n;
@@ -142,7 +151,10 @@ void pe_powers(pe_unit unit, double base, double denom, double scale, size_t cou
 
 void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out) {
     for (size_t i = 0; i < count; i++) {
-        if (inv_freq[i] == 0) { memset(out + i, 0, sizeof *out); continue; }
+        if (inv_freq[i] == 0) {
+            memset(out + i, 0, sizeof *out);
+            continue;
+        }
         big w = big_from_double(inv_freq[i]), t = big_mul(&INV_2PI, &w);
         out[i] = big_round(&t);
     }

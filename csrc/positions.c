@@ -2,9 +2,7 @@
 #include "posenc.h"
 #include <string.h>
 
-static pe_pos from_i64(int64_t v) {
-    return v < 0 ? (pe_pos){-(uint64_t)v, 0, true} : (pe_pos){(uint64_t)v, 0, false};
-}
+static pe_pos from_i64(int64_t v) { return v < 0 ? (pe_pos){-(uint64_t)v, 0, true} : (pe_pos){(uint64_t)v, 0, false}; }
 
 static pe_pos from_f64(double v) { /* finite, |v| < 2^64: check.c has seen to it */
     uint64_t u;

@@ -123,8 +123,13 @@ static void write_rows(const tile *w, size_t r, size_t rows, char *out, ptrdiff_
     bool pairs = t->layout == PE_INTERLEAVED;
     char nowhere[8];
     if (w->first + w->n == t->pairs && t->dim < 2 * t->pairs) full--; /* the last one has no partner */
-    pe_dest dest = {out + w->first * item * (pairs ? 2 : 1), out + (t->pairs + w->first) * item, row_bytes, row_bytes,
-                    pairs, t->cos_first, stream};
+    pe_dest dest = {out + w->first * item * (pairs ? 2 : 1),
+                    out + (t->pairs + w->first) * item,
+                    row_bytes,
+                    row_bytes,
+                    pairs,
+                    t->cos_first,
+                    stream};
     for (int part = 0; part < 2; part++) {
         size_t at = part ? full : 0, n = part ? w->n - full : full;
         if (n == 0) continue;
@@ -133,14 +138,16 @@ static void write_rows(const tile *w, size_t r, size_t rows, char *out, ptrdiff_
             dest.second = nowhere, dest.second_row = 0, dest.pairs = dest.stream = false;
         }
         uint32_t *suspects = w->s->suspects;
-        size_t found = t->kernels->sinusoidal[t->type](w->s->anchor + at, w->s->offsets[0] + at, n, rows, &dest, suspects);
+        size_t found =
+            t->kernels->sinusoidal[t->type](w->s->anchor + at, w->s->offsets[0] + at, n, rows, &dest, suspects);
         for (size_t i = 0; i < found; i++) {
             size_t j = suspects[i] >> 16, k = suspects[i] >> 8 & 255;
             for (unsigned bit = 0; bit < 8; bit++) {
                 size_t lane = k + bit % 4;
                 bool cosine = bit >= 4, second = cosine != t->cos_first;
                 if (!(suspects[i] >> bit & 1) || lane >= n) continue;
-                uint64_t bits = pe_exact(t->turns + w->first + at + lane, pe_pos_at(&t->positions, r + j), cosine, t->type);
+                uint64_t bits =
+                    pe_exact(t->turns + w->first + at + lane, pe_pos_at(&t->positions, r + j), cosine, t->type);
                 char *row = second && !dest.pairs ? dest.second + (ptrdiff_t)j * dest.second_row
                                                   : dest.first + (ptrdiff_t)j * dest.first_row;
                 put(row + (dest.pairs ? 2 * lane + second : lane) * item, bits, t->type);
@@ -166,17 +173,20 @@ static void tile_rows(tile *w, size_t begin, size_t end, char *out, ptrdiff_t ro
                 w->offsets = SCATTERED;
             }
             for (size_t j = 0; j < rows; j++)
-                evaluate(w, pe_pos_at(&t->positions, r + j), wide ? t->kernels->sincos_dd : t->kernels->sincos, s->offsets[j]);
+                evaluate(w, pe_pos_at(&t->positions, r + j), wide ? t->kernels->sincos_dd : t->kernels->sincos,
+                         s->offsets[j]);
             if (wide) t->kernels->split(s->offsets[0], rows, w->lanes);
         }
         write_rows(w, r, rows, out, row_bytes, stream);
     }
 }
 
-void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream, void *work) {
+void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
+                   void *work) {
     tile w = {.t = t, .s = work};
     size_t item = pe_itemsize(t->type);
-    stream = stream && ((uintptr_t)out | (uintptr_t)row_bytes | t->pairs * item) % 16 == 0 && t->pairs % 8 == 0 && !t->cos_first;
+    stream = stream && ((uintptr_t)out | (uintptr_t)row_bytes | t->pairs * item) % 16 == 0 && t->pairs % 8 == 0 &&
+             !t->cos_first;
     for (w.first = 0; w.first < t->pairs; w.first += PE_TILE) {
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;

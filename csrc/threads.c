@@ -17,7 +17,8 @@ static void *run(void *p) {
     return NULL;
 }
 
-void pe_parallel(pe_range_fn *fn, const void *ctx, size_t begin, size_t end, int threads, char *work, size_t work_bytes) {
+void pe_parallel(pe_range_fn *fn, const void *ctx, size_t begin, size_t end, int threads, char *work,
+                 size_t work_bytes) {
     part parts[MAX_THREADS];
     pthread_t ids[MAX_THREADS];
     bool started[MAX_THREADS] = {false};

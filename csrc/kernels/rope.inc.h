@@ -5,8 +5,8 @@
  * Two products, one sum, in this order, no fma. With u half an ulp of 1, the error of a component is below
  * (1/sqrt 2 + 2) u |(a, b)|: table, products, sum. float16 and bfloat16: that float32 result, rounded once.
  * out may be x: a vector of pairs is read before it is written. */
-#define PE_TURN(a, b, c, s, inverse, first, second)                                                            \
-    VEC ac = V(mul)(a, c), bs = V(mul)(b, s), bc = V(mul)(b, c), as = V(mul)(a, s);                            \
+#define PE_TURN(a, b, c, s, inverse, first, second)                                 \
+    VEC ac = V(mul)(a, c), bs = V(mul)(b, s), bc = V(mul)(b, c), as = V(mul)(a, s); \
     VEC first = inverse ? V(add)(ac, bs) : V(sub)(ac, bs), second = inverse ? V(sub)(bc, as) : V(add)(bc, as)
 
 static inline void KERNEL(rope_row)(const STORAGE *x, const COMPUTE *sn, size_t pairs, STORAGE *out, const bool half,

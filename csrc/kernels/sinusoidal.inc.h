@@ -16,7 +16,9 @@
  * Order of operations: as written, the same on every ISA. rows <= PE_BLOCK. */
 #ifndef PE_ROTATE
 #define PE_ROTATE
-typedef struct { vf64 lo, hi; } interval;
+typedef struct {
+    vf64 lo, hi;
+} interval;
 static inline void rotate_f32(const double *a, const double *o, interval *sine, interval *cosine) {
     vf64 S = vf64_load_f64(a, vf64_N), C = vf64_load_f64(a + PE_TILE, vf64_N), eps = vf64_set1(0x1p-50);
     vf64 s = vf64_load_f64(o, vf64_N), c = vf64_load_f64(o + PE_TILE, vf64_N);
@@ -39,9 +41,9 @@ static inline void rotate_f64(const double *a, const double *o, interval *sine, 
 #endif
 
 /* One row, with the choices that do not change within it as constants. Returns the suspects. */
-static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *o, size_t n, STORAGE *first, STORAGE *second,
-                                            const bool pairs, const bool cos_first, const bool stream, uint32_t row,
-                                            uint32_t *suspects) {
+static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *o, size_t n, STORAGE *first,
+                                            STORAGE *second, const bool pairs, const bool cos_first, const bool stream,
+                                            uint32_t row, uint32_t *suspects) {
     size_t found = 0;
     for (size_t k = 0; k < n; k += vf64_N) {
         interval s, c;
@@ -61,8 +63,8 @@ static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *
 /* anchor: planes S C (s c F_S F_C); offsets: rows rotors; the first n frequencies of the tile. Returns how many
  * suspects were written: row << 16 | first lane << 8 | lanes of the cosine << 4 | lanes of the sine (4 at a time).
  * dest->stream: n is a multiple of 8. */
-static size_t KERNEL(sinusoidal)(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
-                                 uint32_t *suspects) {
+static size_t KERNEL(sinusoidal)(const double *anchor, const double *offsets, size_t n, size_t rows,
+                                 const pe_dest *dest, uint32_t *suspects) {
     size_t found = 0;
     for (size_t j = 0; j < rows; j++) {
         const double *o = offsets + 4 * j * PE_TILE;

@@ -59,7 +59,10 @@ PyArrayObject *pe_input(pe_state *s, const char *fn, const char *arg, PyObject *
     static const char wanted[] = "an array of float16, bfloat16, float32 or float64";
     PyArrayObject *a = as_array(fn, arg, wanted, obj);
     if (!a) return NULL;
-    if (PyArray_NDIM(a) > PE_MAX_LOOPS) { pe_raise_fact(fn, arg, "too many axes"); goto fail; }
+    if (PyArray_NDIM(a) > PE_MAX_LOOPS) {
+        pe_raise_fact(fn, arg, "too many axes");
+        goto fail;
+    }
     if (PyArray_ISINTEGER(a)) a = cast(a, NPY_DOUBLE, NPY_ARRAY_ALIGNED);
     if (!a) return NULL;
     *type = pe_dtype_of(s, a);
@@ -78,7 +81,8 @@ static bool overlaps_itself(PyArrayObject *a) {
         if (PyArray_DIM(a, i) == 0) return false;
         if (PyArray_DIM(a, i) == 1) continue;
         int j = n++;
-        for (; j > 0 && llabs(PyArray_STRIDE(a, order[j - 1])) > llabs(PyArray_STRIDE(a, i)); j--) order[j] = order[j - 1];
+        for (; j > 0 && llabs(PyArray_STRIDE(a, order[j - 1])) > llabs(PyArray_STRIDE(a, i)); j--)
+            order[j] = order[j - 1];
         order[j] = i;
     }
     for (int j = 0; j < n; j++) {
@@ -94,7 +98,10 @@ PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, in
         Py_INCREF((PyObject *)descr);
         return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
     }
-    if (!PyArray_Check(out)) { pe_raise_type(fn, "out", "an array", out); return NULL; }
+    if (!PyArray_Check(out)) {
+        pe_raise_type(fn, "out", "an array", out);
+        return NULL;
+    }
     PyArrayObject *a = (PyArrayObject *)out;
     if (!PyArray_EquivTypes(PyArray_DESCR(a), descr)) {
         PyObject *name = PyObject_Str((PyObject *)descr);
@@ -113,7 +120,10 @@ PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, in
                         : !PyArray_ISALIGNED(a) ? "must be aligned, it is not"
                         : overlaps_itself(a)    ? "must not overlap itself, some of its elements share memory"
                                                 : NULL;
-    if (fault) { pe_raise_fact(fn, "out", fault); return NULL; }
+    if (fault) {
+        pe_raise_fact(fn, "out", fault);
+        return NULL;
+    }
     return (PyArrayObject *)Py_NewRef(out);
 }
 
@@ -121,7 +131,10 @@ static void extent(PyArrayObject *a, uintptr_t *lo, uintptr_t *hi) {
     *lo = *hi = (uintptr_t)PyArray_DATA(a);
     for (int i = 0; i < PyArray_NDIM(a); i++) {
         npy_intp reach = (PyArray_DIM(a, i) - 1) * PyArray_STRIDE(a, i);
-        if (PyArray_DIM(a, i) == 0) { *hi = *lo; return; }
+        if (PyArray_DIM(a, i) == 0) {
+            *hi = *lo;
+            return;
+        }
         if (reach < 0) *lo += (uintptr_t)reach;
         else *hi += (uintptr_t)reach;
     }
@@ -134,7 +147,8 @@ int pe_no_overlap(const char *fn, const char *arg, PyArrayObject *in, PyArrayObj
     extent(out, &c, &d);
     if (a >= d || c >= b) return 0;
     int n = PyArray_NDIM(in);
-    if (alias && PyArray_DATA(in) == PyArray_DATA(out) && n == PyArray_NDIM(out) && PyArray_ITEMSIZE(in) == PyArray_ITEMSIZE(out)) {
+    if (alias && PyArray_DATA(in) == PyArray_DATA(out) && n == PyArray_NDIM(out) &&
+        PyArray_ITEMSIZE(in) == PyArray_ITEMSIZE(out)) {
         bool same = true;
         for (int i = 0; i < n; i++)
             same &= PyArray_DIM(in, i) == PyArray_DIM(out, i) &&
@@ -157,7 +171,8 @@ int pe_no_overlap(const char *fn, const char *arg, PyArrayObject *in, PyArrayObj
 bool pe_is_count(PyObject *obj) { return (PyLong_Check(obj) && !PyBool_Check(obj)) || PyArray_IsScalar(obj, Integer); }
 
 int pe_int64(const char *fn, const char *arg, PyObject *obj, int64_t *value) {
-    bool array = PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 && PyArray_ISINTEGER((PyArrayObject *)obj));
+    bool array =
+        PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 && PyArray_ISINTEGER((PyArrayObject *)obj));
     PyObject *i = array || PyBool_Check(obj) || PyArray_IsScalar(obj, Bool) ? NULL : PyNumber_Index(obj);
     if (!i) return pe_raise_type(fn, arg, "an integer", obj);
     int overflow;
@@ -179,11 +194,15 @@ int pe_size(const char *fn, const char *arg, PyObject *obj, int64_t least, int64
 }
 
 int pe_double(const char *fn, const char *arg, PyObject *obj, double *value) {
-    if (PyFloat_Check(obj)) { *value = PyFloat_AsDouble(obj); return 0; }
-    bool array = PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 && PyArray_ISNUMBER((PyArrayObject *)obj) &&
-                                         !PyArray_ISCOMPLEX((PyArrayObject *)obj));
-    bool wrong = array || PyBool_Check(obj) || PyUnicode_Check(obj) || PyBytes_Check(obj) || PyArray_IsScalar(obj, Bool) ||
-                 PyArray_IsScalar(obj, ComplexFloating);
+    if (PyFloat_Check(obj)) {
+        *value = PyFloat_AsDouble(obj);
+        return 0;
+    }
+    bool array =
+        PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 && PyArray_ISNUMBER((PyArrayObject *)obj) &&
+                                !PyArray_ISCOMPLEX((PyArrayObject *)obj));
+    bool wrong = array || PyBool_Check(obj) || PyUnicode_Check(obj) || PyBytes_Check(obj) ||
+                 PyArray_IsScalar(obj, Bool) || PyArray_IsScalar(obj, ComplexFloating);
     PyObject *f = wrong ? NULL : PyNumber_Float(obj);
     if (!f) {
         bool big = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError);
@@ -238,7 +257,10 @@ int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out) {
     out->array = a, out->p.data = PyArray_DATA(a);
     out->ndim = PyArray_NDIM(a), out->count = (size_t)PyArray_SIZE(a);
     for (int i = 0; i < out->ndim; i++) out->dims[i] = PyArray_DIM(a, i);
-    if (pe_raise_status(fn, pe_check_positions(&out->p, out->count)) < 0) { pe_pos_free(out); return -1; }
+    if (pe_raise_status(fn, pe_check_positions(&out->p, out->count)) < 0) {
+        pe_pos_free(out);
+        return -1;
+    }
     return 0;
 }
 

@@ -22,10 +22,8 @@ PyObject *pe_turns(pe_state *s, const char *fn, const pe_wave *w, const pe_num *
         PyArrayObject *a = (PyArrayObject *)PyArray_SimpleNew(2, dims, NPY_UINT64);
         if (a) {
             pe_num *out = PyArray_DATA(a);
-            Py_BEGIN_ALLOW_THREADS
-            pe_powers(PE_TURNS, w->base, w->denom, scale, w->pairs, out);
-            Py_END_ALLOW_THREADS
-            PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
+            Py_BEGIN_ALLOW_THREADS pe_powers(PE_TURNS, w->base, w->denom, scale, w->pairs, out);
+            Py_END_ALLOW_THREADS PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
             bool fine = pe_raise_status(fn, pe_check_turns(out, w->pairs)) == 0;
             if (fine && w->pairs <= KEPT_PAIRS) {
                 if (PyDict_Size(s->turns) >= KEPT_TABLES) PyDict_Clear(s->turns);
@@ -111,20 +109,27 @@ PE_FUNCTION(sinusoidal) {
     pe_wave w;
     int64_t dim;
     (void)nargs;
-    PyArray_Descr *descr = pe_dtype_arg(s, fn, args[7] == Py_None && PyArray_Check(args[8]) ? (PyObject *)PyArray_DESCR((PyArrayObject *)args[8]) : args[7], &t->type);
+    PyArray_Descr *descr = pe_dtype_arg(
+        s, fn,
+        args[7] == Py_None && PyArray_Check(args[8]) ? (PyObject *)PyArray_DESCR((PyArrayObject *)args[8]) : args[7],
+        &t->type);
     if (!descr) return NULL;
     PyObject *numbers[3] = {args[2], args[4], args[5]};
-    if (pe_size(fn, "dim", args[1], 1, &dim) < 0 || wave_args(fn, numbers, &w) < 0 || pe_layout_arg(fn, args[3], &t->layout) < 0 ||
-        pe_bool(fn, "cos_first", args[6], &t->cos_first) < 0 || pe_raise_status(fn, pe_check_wave(dim, &w)) < 0 ||
-        pe_positions_arg(fn, args[0], &pos) < 0)
+    if (pe_size(fn, "dim", args[1], 1, &dim) < 0 || wave_args(fn, numbers, &w) < 0 ||
+        pe_layout_arg(fn, args[3], &t->layout) < 0 || pe_bool(fn, "cos_first", args[6], &t->cos_first) < 0 ||
+        pe_raise_status(fn, pe_check_wave(dim, &w)) < 0 || pe_positions_arg(fn, args[0], &pos) < 0)
         goto done;
-    if (pos.ndim >= NPY_MAXDIMS) { pe_raise_fact(fn, "positions", "too many axes"); goto done; }
+    if (pos.ndim >= NPY_MAXDIMS) {
+        pe_raise_fact(fn, "positions", "too many axes");
+        goto done;
+    }
     npy_intp dims[PE_MAX_LOOPS + 1];
     int64_t sizes[PE_MAX_LOOPS + 1];
     size_t bytes;
     for (int i = 0; i < pos.ndim; i++) sizes[i] = dims[i] = pos.dims[i];
     sizes[pos.ndim] = dims[pos.ndim] = (npy_intp)dim;
-    if (pe_raise_status(fn, pe_check_size("positions", sizes, (size_t)pos.ndim + 1, pe_itemsize(t->type), &bytes)) < 0) goto done;
+    if (pe_raise_status(fn, pe_check_size("positions", sizes, (size_t)pos.ndim + 1, pe_itemsize(t->type), &bytes)) < 0)
+        goto done;
     out = pe_output(fn, args[8], descr, pos.ndim + 1, dims);
     if (!out || (pos.array && pe_no_overlap(fn, "positions", pos.array, out, false) < 0)) goto done;
     owner = pe_turns(s, fn, &w, &t->turns);
@@ -132,8 +137,9 @@ PE_FUNCTION(sinusoidal) {
     t->dim = (size_t)dim, t->pairs = w.pairs, t->positions = pos.p;
     t->positions.negate = w.scale < 0;
     /* rows of any out that NumPy can make: a contiguous one is filled in place, another from a contiguous copy */
-    PyArrayObject *rows = PyArray_IS_C_CONTIGUOUS(out) ? (PyArrayObject *)Py_NewRef((PyObject *)out)
-                                                       : (PyArrayObject *)PyArray_NewLikeArray(out, NPY_CORDER, NULL, 0);
+    PyArrayObject *rows = PyArray_IS_C_CONTIGUOUS(out)
+                              ? (PyArrayObject *)Py_NewRef((PyObject *)out)
+                              : (PyArrayObject *)PyArray_NewLikeArray(out, NPY_CORDER, NULL, 0);
     if (rows) {
         f.out = PyArray_DATA(rows), f.row_bytes = (ptrdiff_t)((size_t)dim * pe_itemsize(t->type));
         f.stream = bytes > 1 << 22;
@@ -178,9 +184,13 @@ PE_FUNCTION(add_sinusoidal) {
     if (!x) return NULL;
     int ndim = PyArray_NDIM(x);
     PyObject *numbers[3] = {args[4], args[6], args[7]};
-    if (ndim == 0) { pe_raise_fact(fn, "x", "must have at least one axis, got 0"); goto done; }
+    if (ndim == 0) {
+        pe_raise_fact(fn, "x", "must have at least one axis, got 0");
+        goto done;
+    }
     if (wave_args(fn, numbers, &w) < 0 || pe_layout_arg(fn, args[5], &t.layout) < 0 ||
-        pe_bool(fn, "cos_first", args[8], &t.cos_first) < 0 || (ndim > 1 && pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0))
+        pe_bool(fn, "cos_first", args[8], &t.cos_first) < 0 ||
+        (ndim > 1 && pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0))
         goto done;
     pe_status bad = pe_check_wave(PyArray_DIM(x, ndim - 1), &w);
     if (bad.code == PE_ERR_DIM) bad.arg = "x: last axis";
@@ -188,7 +198,8 @@ PE_FUNCTION(add_sinusoidal) {
     out = pe_output(fn, args[9], PyArray_DESCR(x), ndim, PyArray_DIMS(x));
     if (!out || pe_no_overlap(fn, "x", x, out, true) < 0) goto done;
     adds.type = t.type, adds.dim = t.dim = (size_t)PyArray_DIM(x, ndim - 1), t.pairs = w.pairs;
-    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], &pos, &job) < 0 || !(owner = pe_turns(s, fn, &w, &t.turns))) goto done;
+    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], &pos, &job) < 0 || !(owner = pe_turns(s, fn, &w, &t.turns)))
+        goto done;
     t.positions = pos.p, t.positions.negate = w.scale < 0;
     if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
 done:

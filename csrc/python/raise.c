@@ -5,7 +5,9 @@
 static PyObject *kind_of(PyObject *o) {
     if (PyArray_Check(o)) {
         PyObject *shape = PyObject_GetAttrString(o, "shape");
-        PyObject *s = shape ? PyUnicode_FromFormat("an array of %S with shape %S", (PyObject *)PyArray_DESCR((PyArrayObject *)o), shape) : NULL;
+        PyObject *s = shape ? PyUnicode_FromFormat("an array of %S with shape %S",
+                                                   (PyObject *)PyArray_DESCR((PyArrayObject *)o), shape)
+                            : NULL;
         Py_XDECREF(shape);
         return s;
     }
@@ -62,8 +64,8 @@ int pe_raise_index(const char *fn, const char *arg, PyObject *index, npy_intp si
         PyErr_Format(PyExc_IndexError, "%s: %s: must be from 0 to %zd (the table has %zd rows), got %S at %S", fn, arg,
                      size - 1, size, index, place);
     else if (index)
-        PyErr_Format(PyExc_IndexError, "%s: %s: must be from 0 to %zd (the table has %zd rows), got %S", fn, arg, size - 1,
-                     size, index);
+        PyErr_Format(PyExc_IndexError, "%s: %s: must be from 0 to %zd (the table has %zd rows), got %S", fn, arg,
+                     size - 1, size, index);
     Py_XDECREF(place);
     return -1;
 }
@@ -84,15 +86,18 @@ int pe_raise_status(const char *fn, pe_status s) {
     const char *colon = s.arg && strchr(s.arg, ':') ? "" : ":"; /* "x: last axis" brings its own */
     if (s.code == PE_OK) return 0;
     if (s.code == PE_ERR_TOO_BIG) return pe_raise_memory(fn, s.arg);
-    if (s.code == PE_ERR_DIM) PyErr_Format(type, "%s: %s%s must be at least %lld, got %lld", fn, s.arg, colon, want, got);
+    if (s.code == PE_ERR_DIM)
+        PyErr_Format(type, "%s: %s%s must be at least %lld, got %lld", fn, s.arg, colon, want, got);
     if (s.code == PE_ERR_ODD) PyErr_Format(type, "%s: %s%s must be even, got %lld", fn, s.arg, colon, got);
-    if (s.code == PE_ERR_WIDTH) PyErr_Format(type, "%s: %s%s must be at most %lld here, got %lld", fn, s.arg, colon, want, got);
+    if (s.code == PE_ERR_WIDTH)
+        PyErr_Format(type, "%s: %s%s must be at most %lld here, got %lld", fn, s.arg, colon, want, got);
     if (s.code == PE_ERR_EXTREME) PyErr_Format(type, "%s: %s: gives frequencies beyond 2^60 turns a token", fn, s.arg);
     if (PyErr_Occurred() || !(real = PyFloat_FromDouble(s.real))) return -1;
     if (s.code == PE_ERR_BASE) PyErr_Format(type, "%s: %s: must be finite and above 0, got %R", fn, s.arg, real);
     if (s.code == PE_ERR_SHIFT) PyErr_Format(type, "%s: %s: must be finite and below dim / 2, got %R", fn, s.arg, real);
     if (s.code == PE_ERR_SCALE) PyErr_Format(type, "%s: %s: must be finite and not 0, got %R", fn, s.arg, real);
-    if (s.code == PE_ERR_NOT_FINITE) PyErr_Format(type, "%s: %s: must be finite, got %R at element %lld", fn, s.arg, real, got);
+    if (s.code == PE_ERR_NOT_FINITE)
+        PyErr_Format(type, "%s: %s: must be finite, got %R at element %lld", fn, s.arg, real, got);
     if (s.code == PE_ERR_POSITION)
         PyErr_Format(type, "%s: %s: must be below 2^64 in magnitude, got %R at element %lld", fn, s.arg, real, got);
     Py_DECREF(real);

@@ -6,7 +6,8 @@ static int offsets_arg(const char *fn, PyObject *obj, PyArrayObject **rows, int6
     if (pe_is_count(obj)) return pe_int64(fn, "offset", obj, offset);
     PyObject *a = PyArray_FromAny(obj, NULL, 0, 1, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
     bool integers = a && PyArray_ISINTEGER((PyArrayObject *)a);
-    PyObject *r = integers ? PyArray_FromArray((PyArrayObject *)a, PyArray_DescrFromType(NPY_INT64), NPY_ARRAY_CARRAY_RO) : NULL;
+    PyObject *r =
+        integers ? PyArray_FromArray((PyArrayObject *)a, PyArray_DescrFromType(NPY_INT64), NPY_ARRAY_CARRAY_RO) : NULL;
     pe_drop(a);
     if (!r) return pe_raise_type(fn, "offset", "an integer, or one integer for each row of the batch", obj);
     if (PyArray_NDIM((PyArrayObject *)r) == 0) {
@@ -52,7 +53,10 @@ static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg 
                 pe_drop(a);
                 return pe_raise_fact(fn, "offset", "position + offset must fit into 64 bits");
             }
-    *pos = (pe_pos_arg){.p = {.kind = PE_POS_I64, .data = PyArray_DATA(a)}, .array = a, .ndim = 2, .dims = {dims[0], seq},
+    *pos = (pe_pos_arg){.p = {.kind = PE_POS_I64, .data = PyArray_DATA(a)},
+                        .array = a,
+                        .ndim = 2,
+                        .dims = {dims[0], seq},
                         .count = (size_t)PyArray_SIZE(a)};
     return 0;
 }
@@ -65,7 +69,8 @@ static int match(const char *fn, PyArrayObject *x, int seq_axis, const pe_pos_ar
     else if (n == 1 && outer > 0) axis[0] = seq_axis;
     else if (n == 2 && outer > 2 && seq_axis > 0) axis[0] = 0, axis[1] = seq_axis;
     else if (n > 0)
-        return pe_raise_fact(fn, "positions", "must be (seq,), (batch, seq) or of the shape of x without its last axis");
+        return pe_raise_fact(fn, "positions",
+                             "must be (seq,), (batch, seq) or of the shape of x without its last axis");
     for (int i = 0; i < n; i++)
         if (pos->dims[i] != 1 && pos->dims[i] != PyArray_DIM(x, axis[i])) {
             npy_intp wanted[PE_MAX_LOOPS];

@@ -1,6 +1,8 @@
 /* dd.h - double-double: an unevaluated sum hi + lo, |lo| <= ulp(hi), by error-free transforms only, so every
  * ISA gives the same bits. Errors are relative to the exact result of the operation. */
-typedef struct { vf64 hi, lo; } dd;
+typedef struct {
+    vf64 hi, lo;
+} dd;
 
 static inline dd dd_set(double hi, double lo) { return (dd){vf64_set1(hi), vf64_set1(lo)}; }
 /* a + b exactly (Knuth) */

@@ -48,7 +48,10 @@ static inline __m128i load16(const uint16_t *p, size_t n) { /* up to 8 halves */
     return _mm_loadu_si128((const __m128i *)t);
 }
 static inline void store16(uint16_t *p, __m128i v, size_t n) {
-    if (n >= 8) { _mm_storeu_si128((__m128i *)p, v); return; }
+    if (n >= 8) {
+        _mm_storeu_si128((__m128i *)p, v);
+        return;
+    }
     uint16_t t[8];
     _mm_storeu_si128((__m128i *)t, v);
     memcpy(p, t, 2 * n);
@@ -82,16 +85,16 @@ static inline void zip_f32(vf32 a, vf32 b, vf32 *lo, vf32 *hi) {
     vf32 l = _mm256_unpacklo_ps(a, b), h = _mm256_unpackhi_ps(a, b);
     *lo = _mm256_permute2f128_ps(l, h, 0x20), *hi = _mm256_permute2f128_ps(l, h, 0x31);
 }
-#define PE_AVX2_PAIRS(S)                                                                                      \
-    static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                          \
+#define PE_AVX2_PAIRS(S)                                                                                       \
+    static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                           \
         vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
-        unzip_f32(lo, hi, a, b);                                                                              \
-    }                                                                                                         \
-    static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n) {                                 \
-        vf32 lo, hi;                                                                                          \
-        zip_f32(a, b, &lo, &hi);                                                                              \
-        vf32_store_##S(p, lo, 2 * n);                                                                         \
-        if (n > 4) vf32_store_##S(p + 8, hi, 2 * n - 8);                                                      \
+        unzip_f32(lo, hi, a, b);                                                                               \
+    }                                                                                                          \
+    static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n) {                                  \
+        vf32 lo, hi;                                                                                           \
+        zip_f32(a, b, &lo, &hi);                                                                               \
+        vf32_store_##S(p, lo, 2 * n);                                                                          \
+        if (n > 4) vf32_store_##S(p + 8, hi, 2 * n - 8);                                                       \
     }
 PE_AVX2_PAIRS(f16)
 PE_AVX2_PAIRS(bf16)
@@ -146,7 +149,10 @@ static inline unsigned vb_f64_any2(vf64 a, vf64 b, vf64 c, vf64 d) {
     return !_mm256_testz_si256(x, x);
 }
 static inline void vb_f32_store(pe_f32 *p, vb_f32 v, size_t n) {
-    if (n >= 4) { _mm_storeu_si128((__m128i *)p, v); return; }
+    if (n >= 4) {
+        _mm_storeu_si128((__m128i *)p, v);
+        return;
+    }
     _mm_maskstore_ps(p, _mm256_castsi256_si128(mask32(n)), _mm_castsi128_ps(v));
 }
 static inline void vb_f32_store2(pe_f32 *p, vb_f32 a, vb_f32 b, size_t n) {

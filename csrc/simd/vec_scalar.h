@@ -23,14 +23,22 @@ static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
     return p;
 }
 
-#define PE_SCALAR_IO(C, S, FROM, TO)                                                                          \
-    static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) { (void)n; return FROM(*p); }               \
-    static inline void v##C##_store_##S(pe_##S *p, v##C v, size_t n) { (void)n; *p = TO(v); }                 \
-    static inline void v##C##_load2_##S(const pe_##S *p, v##C *a, v##C *b, size_t n) {                        \
-        (void)n; *a = FROM(p[0]), *b = FROM(p[1]);                                                            \
-    }                                                                                                         \
-    static inline void v##C##_store2_##S(pe_##S *p, v##C a, v##C b, size_t n) {                               \
-        (void)n; p[0] = TO(a), p[1] = TO(b);                                                                  \
+#define PE_SCALAR_IO(C, S, FROM, TO)                                                   \
+    static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) {                    \
+        (void)n;                                                                       \
+        return FROM(*p);                                                               \
+    }                                                                                  \
+    static inline void v##C##_store_##S(pe_##S *p, v##C v, size_t n) {                 \
+        (void)n;                                                                       \
+        *p = TO(v);                                                                    \
+    }                                                                                  \
+    static inline void v##C##_load2_##S(const pe_##S *p, v##C *a, v##C *b, size_t n) { \
+        (void)n;                                                                       \
+        *a = FROM(p[0]), *b = FROM(p[1]);                                              \
+    }                                                                                  \
+    static inline void v##C##_store2_##S(pe_##S *p, v##C a, v##C b, size_t n) {        \
+        (void)n;                                                                       \
+        p[0] = TO(a), p[1] = TO(b);                                                    \
     }
 PE_SCALAR_IO(f32, f16, pe_f16_to_f32, pe_f32_to_f16)
 PE_SCALAR_IO(f32, bf16, pe_bf16_to_f32, pe_f32_to_bf16)
@@ -38,16 +46,22 @@ PE_SCALAR_IO(f32, f32, , )
 PE_SCALAR_IO(f64, f64, , )
 
 /* doubles rounded once to S: compared as bits, then stored */
-#define PE_SCALAR_BITS(S, ROUND)                                                                              \
-    typedef pe_##S vb_##S;                                                                                    \
-    static inline vb_##S vb_##S##_round(vf64 v) { return ROUND(v); }                                          \
-    static inline unsigned vb_##S##_differ(vb_##S a, vb_##S b) { return memcmp(&a, &b, sizeof a) != 0; }      \
-    static inline unsigned vb_##S##_any2(vb_##S a, vb_##S b, vb_##S c, vb_##S d) {                            \
-        return vb_##S##_differ(a, b) | vb_##S##_differ(c, d);                                                 \
-    }                                                                                                         \
-    static inline void vb_##S##_store(pe_##S *p, vb_##S v, size_t n) { (void)n; *p = v; }                     \
-    static inline void vb_##S##_store2(pe_##S *p, vb_##S a, vb_##S b, size_t n) { (void)n; p[0] = a, p[1] = b; } \
-    static inline void vb_##S##_stream(pe_##S *p, vb_##S v) { *p = v; }                                       \
+#define PE_SCALAR_BITS(S, ROUND)                                                                         \
+    typedef pe_##S vb_##S;                                                                               \
+    static inline vb_##S vb_##S##_round(vf64 v) { return ROUND(v); }                                     \
+    static inline unsigned vb_##S##_differ(vb_##S a, vb_##S b) { return memcmp(&a, &b, sizeof a) != 0; } \
+    static inline unsigned vb_##S##_any2(vb_##S a, vb_##S b, vb_##S c, vb_##S d) {                       \
+        return vb_##S##_differ(a, b) | vb_##S##_differ(c, d);                                            \
+    }                                                                                                    \
+    static inline void vb_##S##_store(pe_##S *p, vb_##S v, size_t n) {                                   \
+        (void)n;                                                                                         \
+        *p = v;                                                                                          \
+    }                                                                                                    \
+    static inline void vb_##S##_store2(pe_##S *p, vb_##S a, vb_##S b, size_t n) {                        \
+        (void)n;                                                                                         \
+        p[0] = a, p[1] = b;                                                                              \
+    }                                                                                                    \
+    static inline void vb_##S##_stream(pe_##S *p, vb_##S v) { *p = v; }                                  \
     static inline void vb_##S##_stream2(pe_##S *p, vb_##S a, vb_##S b) { p[0] = a, p[1] = b; }
 static inline pe_f16 pe_round_f16(double v) { return pe_f32_to_f16(pe_f64_to_odd_f32(v)); }
 static inline pe_bf16 pe_round_bf16(double v) { return pe_f32_to_bf16(pe_f64_to_odd_f32(v)); }
