@@ -43,7 +43,7 @@ PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dty
 
 /* obj as an array that can be read directly; no dtype is asked for */
 static PyArrayObject *as_array(const char *fn, const char *arg, const char *wanted, PyObject *obj) {
-    PyObject *a = PyArray_FromAny(obj, NULL, 0, 0, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
+    PyObject *a = PyArray_CheckFromAny(obj, NULL, 0, 0, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
     if (!a && (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)))
         pe_raise_type(fn, arg, wanted, obj);
     return (PyArrayObject *)a;
