@@ -50,6 +50,7 @@ pe_status pe_check_rotary(int64_t width, int64_t rotary_dim, int64_t start) {
     if (rotary_dim < 0) return (pe_status){PE_ERR_DIM, "rotary_dim", rotary_dim, 0, 0};
     if (rotary_dim % 2) return (pe_status){PE_ERR_ODD, "rotary_dim", rotary_dim, 0, 0};
     if (start < 0) return (pe_status){PE_ERR_DIM, "start", start, 0, 0};
-    if (start > width - rotary_dim) return (pe_status){PE_ERR_WIDTH, "rotary_dim", rotary_dim, width - start, 0};
+    if (rotary_dim > width) return (pe_status){PE_ERR_WIDTH, "rotary_dim", rotary_dim, width, 0};
+    if (start > width - rotary_dim) return (pe_status){PE_ERR_WIDTH, "start", start, width - rotary_dim, 0};
     return FINE;
 }

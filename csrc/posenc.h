@@ -120,7 +120,13 @@ typedef struct {
     size_t rows;
 } pe_rows;
 typedef void pe_add_fn(const pe_rows *r, size_t dim);
+typedef void pe_embed_fn(const char *weight, ptrdiff_t step, const void *table, double scale, size_t dim, void *out);
 typedef void pe_rope_fn(const pe_rows *r, size_t pairs, pe_layout layout, bool inverse);
+
+/* out[i], numbers of the instance's dtype: -slope |first + i|, above 0 -later (first + i) */
+typedef void pe_alibi_fn(double slope, double later, int64_t first, size_t n, void *out);
+/* row j, of `bytes` bytes, from from + j * from_row to to + j * to_row, past the caches */
+typedef void pe_expand_fn(const char *from, ptrdiff_t from_row, char *to, ptrdiff_t to_row, size_t bytes, size_t rows);
 
 #include "kernels.def"
 #define PE_FIELD(name, bound) pe_##name##_fn *name[PE_NDTYPE];
@@ -152,7 +158,8 @@ typedef struct {
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
  * work: PE_TABLE_WORK bytes, aligned to 64. */
 enum { PE_TABLE_WORK = 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
-void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream, void *work);
+void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
+                   void *work);
 
 /* --- the same position for many rows (apply.c) ---------------------------------------------------------- */
 
@@ -197,12 +204,59 @@ typedef struct {
 } pe_rope;
 pe_rows_fn pe_rope_rows; /* ctx: a pe_rope */
 
+/* --- tokens to rows (embed.c) --------------------------------------------------------------------------------- */
+
+/* out = weight[id] * scale + the row of the position, for every id; zeros for the padding token */
+typedef struct {
+    const pe_kernels *kernels;
+    pe_dtype type;
+    size_t dim, tokens; /* weight has one row a token, and numbers weight_step bytes apart */
+    const char *weight;
+    ptrdiff_t weight_row, weight_step;
+    double scale;
+    int64_t padding; /* -1: none */
+    /* for pe_embed_range only: ids in C order over axes; the learned table, or NULL, with the row of each position */
+    const int64_t *ids;
+    char *out;
+    const char *encoding;
+    size_t places;
+    ptrdiff_t encoding_row;
+    pe_positions positions;
+    const pe_loop *axes;
+    int naxes;
+} pe_embed;
+pe_rows_fn pe_embed_rows; /* ctx: a pe_embed; a row of x begins with its id, an int64 */
+void pe_embed_range(const void *embed, size_t begin, size_t end, void *work); /* a pe_range_fn; work is not used */
+size_t pe_first_outside(const int64_t *ids, size_t n, size_t rows); /* the first not in 0 .. rows - 1, or n */
+
+/* --- a bias from its profile (expand.c) --------------------------------------------------------------------- */
+
+typedef struct {
+    size_t n;
+    ptrdiff_t from, to; /* bytes */
+} pe_expand_loop;
+typedef struct {
+    const pe_kernels *kernels;
+    const char *from; /* the number that goes to the first element of the result, */
+    char *to;
+    size_t item; /* of this many bytes */
+    pe_expand_loop loops[3];
+    /* set by pe_expand_units: */
+    size_t parts; /* of a line, the innermost loop */
+    bool whole, stream; /* a line is contiguous; it goes past the caches */
+} pe_expand;
+/* Orders the loops; returns the number of units, which are independent: lines, or parts of long ones. No loop is empty. */
+size_t pe_expand_units(pe_expand *e);
+void pe_expand_run(const void *expand, size_t begin, size_t end, void *work); /* a pe_range_fn; work is not used */
+void pe_copy(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_step, size_t n, size_t item); /* n numbers */
+
 /* --- threads (threads.c) ---------------------------------------------------------------------------------- */
 
 /* fn(ctx, lo, hi, work + i * work_bytes) on `threads` threads at once, over [begin, end) in equal parts; returns when
  * all have. A thread that cannot be started is done without. */
 typedef void pe_range_fn(const void *ctx, size_t begin, size_t end, void *work);
-void pe_parallel(pe_range_fn *fn, const void *ctx, size_t begin, size_t end, int threads, char *work, size_t work_bytes);
+void pe_parallel(pe_range_fn *fn, const void *ctx, size_t begin, size_t end, int threads, char *work,
+                 size_t work_bytes);
 
 static inline size_t pe_itemsize(pe_dtype t) { return t == PE_F64 ? 8 : t == PE_F32 ? 4 : 2; }
 

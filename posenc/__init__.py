@@ -1,21 +1,39 @@
 """Positional encodings of transformers: exact, fast, on NumPy arrays."""
 
 from ._version import __version__ as __version__
+from .alibi import alibi_bias, alibi_slopes
 from .attention import attend, attention_scores, softmax
 from .diagnose import input_gap, similarity
+from .layers import (
+    LearnedPositionalEmbedding,
+    SinusoidalPositionalEncoding,
+    TokenAndPositional,
+    TokenEmbedding,
+    TransformerEmbedding,
+)
+from .learned import embed, lookup
 from .naive import normalized_positions, raw_positions
 from .rope import RopePlan, rope, rope_plan
 from .runtime import cpu_info, get_num_threads, set_num_threads
 from .sinusoidal import add_sinusoidal, offset_rotation, sinusoidal, wavelengths
 
 __all__ = [
+    "LearnedPositionalEmbedding",
     "RopePlan",
+    "SinusoidalPositionalEncoding",
+    "TokenAndPositional",
+    "TokenEmbedding",
+    "TransformerEmbedding",
     "add_sinusoidal",
+    "alibi_bias",
+    "alibi_slopes",
     "attend",
     "attention_scores",
     "cpu_info",
+    "embed",
     "get_num_threads",
     "input_gap",
+    "lookup",
     "normalized_positions",
     "offset_rotation",
     "raw_positions",

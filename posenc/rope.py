@@ -86,7 +86,10 @@ class RopePlan:
         axis: npt.ArrayLike | None = None,
         attention_factor: float = 1.0,
     ) -> None:
-        given = np.asarray(inv_freq)
+        try:
+            given = np.asarray(inv_freq)
+        except ValueError:
+            fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", "a ragged list")
         if given.dtype.kind not in "iuf":
             fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", given.dtype)
         freq = np.array(given, dtype=np.float64)
@@ -230,6 +233,8 @@ def rope_plan(
         fail(ValueError, "rope_plan", name, "must be even", width)
     if start + width > dim:
         fail(ValueError, "rope_plan", "rotary_dim", f"must be at most {dim - start}", width)
+    if layout not in ("interleaved", "half"):
+        fail(ValueError, "rope_plan", "layout", 'must be "interleaved" or "half"', repr(layout))
     plan = RopePlan.__new__(RopePlan)
     inv_freq = _core.inv_freq("rope_plan", width, base, False)
     plan._fill(inv_freq, _core.turns("rope_plan", width, base, 0.0, 1.0), layout, start)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail
+from ._args import Array, allocate, fail, number, positive_int
 
 __all__ = ["add_sinusoidal", "offset_rotation", "sinusoidal", "wavelengths"]
 
@@ -116,7 +116,7 @@ def _convention(name: str, layout: Layout, shift: float, dim: int) -> tuple[Layo
         fail(ValueError, "sinusoidal", "convention", f"must be one of {known}", repr(name))
     if (layout, shift) != ("interleaved", 0.0):
         fail(ValueError, "sinusoidal", "convention", "stands for layout and shift", "them as well")
-    if name == "whisper" and dim % 2:
+    if name == "whisper" and isinstance(dim, int) and dim % 2:
         fail(ValueError, "sinusoidal", "dim", "must be even for whisper", dim)
     return _CONVENTIONS[name]
 
@@ -268,16 +268,20 @@ def offset_rotation(
     >>> np.allclose(table[5:], table[:-5] @ M.T, rtol=0, atol=1e-14)
     True
     """
-    row = np.asarray(k)
-    if row.ndim:
-        fail(ValueError, "offset_rotation", "k", "must be one number", f"shape {row.shape}")
-    turned = _core.sinusoidal(row, dim, base, layout, 0.0, 1.0, False, np.float64, None)
+    fn = "offset_rotation"
+    row = np.asarray(number(fn, "k", k))
+    dim = positive_int(fn, "dim", dim)
     if dim % 2:
-        fail(ValueError, "offset_rotation", "dim", "must be even", dim)
+        fail(ValueError, fn, "dim", "must be even", dim)
+    if layout not in ("interleaved", "half"):
+        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    _core.inv_freq(fn, 2, base, False)  # checks base, under this function's name
+    matrix = allocate(fn, (dim, dim), np.dtype(np.float64))
+    matrix[...] = 0.0
+    turned = _core.sinusoidal(row, dim, base, layout, 0.0, 1.0, False, np.float64, None)
     i = np.arange(dim // 2)
     a, b = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + dim // 2)
     sine, cosine = turned[a], turned[b]
-    matrix = np.zeros((dim, dim))
     matrix[a, a] = matrix[b, b] = cosine
     matrix[a, b], matrix[b, a] = sine, -sine
     return matrix

@@ -3,6 +3,7 @@
 #include "../simd/dd.h"
 #include "../simd/sincos.inc.h"
 #include "../kernels/rotor.inc.h"
+#include "../kernels/expand.inc.h"
 
 #define C f32
 #define S f16

@@ -3,6 +3,7 @@
 
 bool pe_is_bfloat16(pe_state *s, PyArray_Descr *descr) {
     if (descr->kind != 'V' || descr->type_num < NPY_USERDEF || PyDataType_ELSIZE(descr) != 2) return false;
+    if (!PyArray_ISNBO(descr->byteorder)) return false; /* nobody swaps it for us */
     if (s->bfloat16) return PyArray_EquivTypes(descr, (PyArray_Descr *)s->bfloat16);
     PyObject *name = PyObject_GetAttrString((PyObject *)descr, "name");
     if (!name) PyErr_Clear();
@@ -49,8 +50,16 @@ static PyArrayObject *as_array(const char *fn, const char *arg, const char *want
     return (PyArrayObject *)a;
 }
 
-static PyArrayObject *cast(PyArrayObject *a, int type, int flags) { /* steals a */
+/* the error of a failed allocation, under our name (NumPy has several) */
+static void name_memory(const char *fn, const char *arg) {
+    if (!PyErr_ExceptionMatches(PyExc_MemoryError) && !PyErr_ExceptionMatches(PyExc_ValueError)) return;
+    PyErr_Clear();
+    pe_raise_memory(fn, arg);
+}
+
+static PyArrayObject *cast(const char *fn, const char *arg, PyArrayObject *a, int type, int flags) { /* steals a */
     PyObject *r = PyArray_FromArray(a, PyArray_DescrFromType(type), flags | NPY_ARRAY_FORCECAST);
+    if (!r) name_memory(fn, arg);
     pe_drop(a);
     return (PyArrayObject *)r;
 }
@@ -63,7 +72,7 @@ PyArrayObject *pe_input(pe_state *s, const char *fn, const char *arg, PyObject *
         pe_raise_fact(fn, arg, "too many axes");
         goto fail;
     }
-    if (PyArray_ISINTEGER(a)) a = cast(a, NPY_DOUBLE, NPY_ARRAY_ALIGNED);
+    if (PyArray_ISINTEGER(a)) a = cast(fn, arg, a, NPY_DOUBLE, NPY_ARRAY_ALIGNED);
     if (!a) return NULL;
     *type = pe_dtype_of(s, a);
     if (*type != PE_NDTYPE) return a;
@@ -96,7 +105,9 @@ static bool overlaps_itself(PyArrayObject *a) {
 PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, int ndim, const npy_intp *dims) {
     if (out == Py_None) {
         Py_INCREF((PyObject *)descr);
-        return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
+        PyObject *a = PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
+        if (!a) name_memory(fn, "out");
+        return (PyArrayObject *)a;
     }
     if (!PyArray_Check(out)) {
         pe_raise_type(fn, "out", "an array", out);
@@ -230,6 +241,10 @@ int pe_layout_arg(const char *fn, PyObject *obj, pe_layout *layout) {
 int pe_axis(const char *fn, const char *arg, PyObject *obj, int ndim, int *axis) {
     int64_t v = 0;
     if (pe_int64(fn, arg, obj, &v) < 0) return -1;
+    if (ndim == 1 && (v == -2 || v == -1 || v == 0)) {
+        *axis = 0;
+        return 0;
+    } /* one row has no other axis */
     if (v < -ndim || v >= ndim) return pe_raise_value(fn, arg, "an axis of x", obj);
     *axis = (int)(v < 0 ? v + ndim : v);
     if (*axis == ndim - 1) return pe_raise_value(fn, arg, "another axis than the last, which holds the features", obj);
@@ -250,9 +265,9 @@ int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out) {
         pe_drop(a);
         return pe_raise_type(fn, "positions", wanted, obj);
     }
-    bool is_unsigned = PyArray_ISUNSIGNED(a);
+    bool is_unsigned = PyArray_ISUNSIGNED(a) && PyArray_ITEMSIZE(a) == 8; /* narrower ones fit into int64 */
     out->p.kind = floats ? PE_POS_F64 : is_unsigned ? PE_POS_U64 : PE_POS_I64;
-    a = cast(a, floats ? NPY_DOUBLE : is_unsigned ? NPY_UINT64 : NPY_INT64, flags);
+    a = cast(fn, "positions", a, floats ? NPY_DOUBLE : is_unsigned ? NPY_UINT64 : NPY_INT64, flags);
     if (!a) return -1;
     out->array = a, out->p.data = PyArray_DATA(a);
     out->ndim = PyArray_NDIM(a), out->count = (size_t)PyArray_SIZE(a);

@@ -23,9 +23,8 @@ PE_FUNCTION(rope) {
         goto done;
     }
     int64_t width = PyArray_DIM(x, ndim - 1), rotary_dim = width, start = 0;
-    if ((ndim > 1 && pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0) ||
-        pe_double(fn, "base", args[5], &w.base) < 0 || pe_layout_arg(fn, args[6], &plan.layout) < 0 ||
-        pe_bool(fn, "inverse", args[9], &plan.inverse) < 0 ||
+    if (pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0 || pe_double(fn, "base", args[5], &w.base) < 0 ||
+        pe_layout_arg(fn, args[6], &plan.layout) < 0 || pe_bool(fn, "inverse", args[9], &plan.inverse) < 0 ||
         (args[7] != Py_None && pe_int64(fn, "rotary_dim", args[7], &rotary_dim) < 0) ||
         pe_int64(fn, "start", args[8], &start) < 0)
         goto done;

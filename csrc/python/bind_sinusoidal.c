@@ -20,10 +20,13 @@ PyObject *pe_turns(pe_state *s, const char *fn, const pe_wave *w, const pe_num *
     } else if (key && !PyErr_Occurred()) {
         npy_intp dims[2] = {(npy_intp)w->pairs, sizeof(pe_num) / 8};
         PyArrayObject *a = (PyArrayObject *)PyArray_SimpleNew(2, dims, NPY_UINT64);
+        if (!a) PyErr_Clear(), pe_raise_memory(fn, "dim");
         if (a) {
             pe_num *out = PyArray_DATA(a);
-            Py_BEGIN_ALLOW_THREADS pe_powers(PE_TURNS, w->base, w->denom, scale, w->pairs, out);
-            Py_END_ALLOW_THREADS PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
+            PyThreadState *saved = PyEval_SaveThread();
+            pe_powers(PE_TURNS, w->base, w->denom, scale, w->pairs, out);
+            PyEval_RestoreThread(saved);
+            PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
             bool fine = pe_raise_status(fn, pe_check_turns(out, w->pairs)) == 0;
             if (fine && w->pairs <= KEPT_PAIRS) {
                 if (PyDict_Size(s->turns) >= KEPT_TABLES) PyDict_Clear(s->turns);
@@ -57,7 +60,10 @@ PE_FUNCTION(turns_from) {
     PyArrayObject *freq = (PyArrayObject *)args[0];
     npy_intp dims[2] = {PyArray_SIZE(freq), sizeof(pe_num) / 8};
     PyArrayObject *a = (PyArrayObject *)PyArray_SimpleNew(2, dims, NPY_UINT64);
-    if (!a) return NULL;
+    if (!a) {
+        PyErr_Clear(), pe_raise_memory("RopePlan", "inv_freq");
+        return NULL;
+    }
     pe_turns_from_f64(PyArray_DATA(freq), (size_t)dims[0], PyArray_DATA(a));
     PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
     return (PyObject *)a;
@@ -132,6 +138,10 @@ PE_FUNCTION(sinusoidal) {
         goto done;
     out = pe_output(fn, args[8], descr, pos.ndim + 1, dims);
     if (!out || (pos.array && pe_no_overlap(fn, "positions", pos.array, out, false) < 0)) goto done;
+    if (bytes == 0) {
+        result = Py_NewRef((PyObject *)out);
+        goto done;
+    } /* and no frequencies */
     owner = pe_turns(s, fn, &w, &t->turns);
     if (!owner) goto done;
     t->dim = (size_t)dim, t->pairs = w.pairs, t->positions = pos.p;
@@ -189,8 +199,7 @@ PE_FUNCTION(add_sinusoidal) {
         goto done;
     }
     if (wave_args(fn, numbers, &w) < 0 || pe_layout_arg(fn, args[5], &t.layout) < 0 ||
-        pe_bool(fn, "cos_first", args[8], &t.cos_first) < 0 ||
-        (ndim > 1 && pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0))
+        pe_bool(fn, "cos_first", args[8], &t.cos_first) < 0 || pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0)
         goto done;
     pe_status bad = pe_check_wave(PyArray_DIM(x, ndim - 1), &w);
     if (bad.code == PE_ERR_DIM) bad.arg = "x: last axis";

@@ -32,7 +32,7 @@ int pe_raise_status(const char *fn, pe_status status);
 int pe_raise_type(const char *fn, const char *arg, const char *wanted, PyObject *got); /* TypeError; names got's kind */
 int pe_raise_shape(const char *fn, const char *arg, PyArrayObject *got, int ndim, const npy_intp *wanted);
 int pe_raise_value(const char *fn, const char *arg, const char *wanted, PyObject *got); /* ValueError; shows got */
-int pe_raise_fact(const char *fn, const char *arg, const char *fact);                   /* ValueError; nothing to show */
+int pe_raise_fact(const char *fn, const char *arg, const char *fact); /* ValueError; nothing to show */
 int pe_raise_index(const char *fn, const char *arg, PyObject *index, npy_intp size, PyArrayObject *where, npy_intp at);
 int pe_raise_memory(const char *fn, const char *arg);
 int pe_raise_import(const char *fact); /* ImportError */
@@ -65,7 +65,7 @@ typedef struct {
     size_t count;
 } pe_pos_arg;
 int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out); /* an array of any shape */
-int pe_positions_arg(const char *fn, PyObject *obj, pe_pos_arg *out);   /* the same, or an int n: 0 .. n-1 */
+int pe_positions_arg(const char *fn, PyObject *obj, pe_pos_arg *out); /* the same, or an int n: 0 .. n-1 */
 void pe_pos_free(pe_pos_arg *p);
 
 /* --- freqs of a table, kept per module (bind_sinusoidal.c). New reference to an array that owns *turns. ------- */
@@ -88,4 +88,9 @@ PE_FUNCTION(inv_freq);
 PE_FUNCTION(sinusoidal);
 PE_FUNCTION(add_sinusoidal);
 PE_FUNCTION(rope);
+PE_FUNCTION(lookup);
+PE_FUNCTION(embed);
+PE_FUNCTION(bias_arrays);
+PE_FUNCTION(expand_bias);
+PE_FUNCTION(alibi_profile);
 #endif

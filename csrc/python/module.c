@@ -28,17 +28,11 @@ PE_FUNCTION(cpu_info) {
     return have ? Py_BuildValue("(sN)", pe_state_of(module)->kernels->isa, have) : NULL;
 }
 
-static PyMethodDef methods[] = {
-    PE_METHOD(turns),
-    PE_METHOD(turns_from),
-    PE_METHOD(inv_freq),
-    PE_METHOD(sinusoidal),
-    PE_METHOD(add_sinusoidal),
-    PE_METHOD(rope),
-    PE_METHOD(get_num_threads),
-    PE_METHOD(set_num_threads),
-    PE_METHOD(cpu_info),
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {PE_METHOD(turns),           PE_METHOD(turns_from),     PE_METHOD(inv_freq),
+                                PE_METHOD(sinusoidal),      PE_METHOD(add_sinusoidal), PE_METHOD(rope),
+                                PE_METHOD(lookup),          PE_METHOD(embed),          PE_METHOD(bias_arrays),
+                                PE_METHOD(expand_bias),     PE_METHOD(alibi_profile),  PE_METHOD(get_num_threads),
+                                PE_METHOD(set_num_threads), PE_METHOD(cpu_info),       {NULL, NULL, 0, NULL}};
 
 static int exec(PyObject *m) {
     pe_state *s = pe_state_of(m);
@@ -65,22 +59,17 @@ static int clear(PyObject *m) {
     return 0;
 }
 
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, (void *)exec},
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)exec},
 #ifdef Py_mod_multiple_interpreters
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+                                   {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
 #ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+                                   {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif
-    {0, NULL}};
+                                   {0, NULL}};
 
-static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                 .m_name = "posenc._core",
-                                 .m_size = sizeof(pe_state),
-                                 .m_methods = methods,
-                                 .m_slots = slots,
-                                 .m_traverse = traverse,
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "posenc._core", .m_size = sizeof(pe_state),
+                                 .m_methods = methods,  .m_slots = slots,         .m_traverse = traverse,
                                  .m_clear = clear};
 
 PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&definition); }

@@ -1,42 +1,56 @@
 /* rows.c - x, out and positions as loops (see pe_apply): which axis of x moves along which axis of positions. */
 #include "core.h"
 
+static const char RANGE[] = "position + offset must fit into 64 bits";
+
 static int offsets_arg(const char *fn, PyObject *obj, PyArrayObject **rows, int64_t *offset) {
     *rows = NULL, *offset = 0;
     if (pe_is_count(obj)) return pe_int64(fn, "offset", obj, offset);
-    PyObject *a = PyArray_FromAny(obj, NULL, 0, 1, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
-    bool integers = a && PyArray_ISINTEGER((PyArrayObject *)a);
-    PyObject *r =
-        integers ? PyArray_FromArray((PyArrayObject *)a, PyArray_DescrFromType(NPY_INT64), NPY_ARRAY_CARRAY_RO) : NULL;
-    pe_drop(a);
-    if (!r) return pe_raise_type(fn, "offset", "an integer, or one integer for each row of the batch", obj);
-    if (PyArray_NDIM((PyArrayObject *)r) == 0) {
-        *offset = *(int64_t *)PyArray_DATA((PyArrayObject *)r);
-        pe_drop(r);
-    } else *rows = (PyArrayObject *)r;
-    return 0;
+    pe_pos_arg p;
+    if (PyBool_Check(obj) || pe_positions_array(fn, obj, &p) < 0) {
+        return pe_raise_type(fn, "offset", "an integer, or one integer for each row of the batch", obj);
+    }
+    int status = 0;
+    if (p.p.kind == PE_POS_F64)
+        status = pe_raise_type(fn, "offset", "an integer, or one integer for each row of the batch", obj);
+    for (size_t i = 0; status == 0 && p.p.kind == PE_POS_U64 && i < p.count; i++)
+        if (((const uint64_t *)p.p.data)[i] > INT64_MAX) status = pe_raise_fact(fn, "offset", RANGE);
+    if (status == 0 && p.ndim == 0) *offset = *(const int64_t *)p.p.data;
+    else if (status == 0 && p.ndim == 1) *rows = (PyArrayObject *)Py_NewRef((PyObject *)p.array);
+    else if (status == 0) status = pe_raise_fact(fn, "offset", "must be an integer or have one axis, the batch");
+    pe_pos_free(&p);
+    return status;
 }
 
-/* positions[i] + offset in place of positions, exactly (integers that leave 64 bits are refused) */
+/* to[i] = positions[i] + offset, exactly; `to` has the kind's type */
+static bool add_offset(const pe_pos_arg *pos, int64_t offset, pe_pos_kind kind, void *to) {
+    bool fits = true;
+    for (size_t i = 0; i < pos->count && fits; i++) {
+        int64_t signed_at = ((const int64_t *)pos->p.data)[i];
+        uint64_t at = (uint64_t)signed_at;
+        if (pos->p.kind == PE_POS_F64) ((double *)to)[i] = ((const double *)pos->p.data)[i] + (double)offset;
+        else if (pos->p.kind == PE_POS_I64) fits = !__builtin_add_overflow(signed_at, offset, (int64_t *)to + i);
+        else if (kind == PE_POS_U64) fits = !__builtin_add_overflow(at, offset, (uint64_t *)to + i);
+        else fits = !__builtin_add_overflow(at, offset, (int64_t *)to + i);
+    }
+    return fits;
+}
+
+/* positions + offset in place of positions; integers that leave 64 bits are refused */
 static int shifted(const char *fn, pe_pos_arg *pos, int64_t offset) {
     if (offset == 0) return 0;
     PyArrayObject *sum = (PyArrayObject *)PyArray_NewLikeArray(pos->array, NPY_CORDER, NULL, 0);
     if (!sum) return -1;
     void *to = PyArray_DATA(sum);
-    for (size_t i = 0; i < pos->count; i++) {
-        bool fine = true;
-        if (pos->p.kind == PE_POS_F64) ((double *)to)[i] = ((const double *)pos->p.data)[i] + (double)offset;
-        else if (pos->p.kind == PE_POS_I64)
-            fine = !__builtin_add_overflow(((const int64_t *)pos->p.data)[i], offset, (int64_t *)to + i);
-        else fine = !__builtin_add_overflow(((const uint64_t *)pos->p.data)[i], offset, (uint64_t *)to + i);
-        if (!fine) {
-            pe_drop(sum);
-            return pe_raise_fact(fn, "offset", "position + offset must fit into 64 bits");
-        }
+    bool fits = add_offset(pos, offset, pos->p.kind, to);
+    if (!fits && pos->p.kind == PE_POS_U64 && (fits = add_offset(pos, offset, PE_POS_I64, to)))
+        pos->p.kind = PE_POS_I64;
+    if (!fits) {
+        pe_drop(sum);
+        return pe_raise_fact(fn, "offset", RANGE);
     }
     pe_drop(pos->array);
-    pos->array = sum;
-    pos->p.data = to;
+    pos->array = sum, pos->p.data = to;
     return pe_raise_status(fn, pe_check_positions(&pos->p, pos->count));
 }
 
@@ -51,7 +65,7 @@ static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg 
         for (npy_intp i = 0; i < seq; i++)
             if (__builtin_add_overflow(offset[b], (int64_t)i, to++)) {
                 pe_drop(a);
-                return pe_raise_fact(fn, "offset", "position + offset must fit into 64 bits");
+                return pe_raise_fact(fn, "offset", RANGE);
             }
     *pos = (pe_pos_arg){.p = {.kind = PE_POS_I64, .data = PyArray_DATA(a)},
                         .array = a,

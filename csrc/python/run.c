@@ -24,8 +24,11 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
         if (batch < (size_t)threads) batch = (size_t)threads;
         size_t end = batch < units - at ? at + batch : units;
         double t0 = milliseconds();
-        Py_BEGIN_ALLOW_THREADS if (threads > 1) pe_parallel(fn, ctx, at, end, threads, work, work_bytes);
-        else fn(ctx, at, end, work); Py_END_ALLOW_THREADS double ms = milliseconds() - t0;
+        PyThreadState *saved = PyEval_SaveThread();
+        if (threads > 1) pe_parallel(fn, ctx, at, end, threads, work, work_bytes);
+        else fn(ctx, at, end, work);
+        PyEval_RestoreThread(saved);
+        double ms = milliseconds() - t0;
         if (end < units) {
             status = PyErr_CheckSignals();
             if (ms < TARGET_MS / 2.0) batch *= 4;
