@@ -3,6 +3,7 @@
 from ._version import __version__ as __version__
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attend, attention_scores, softmax
+from .config import plan_from_config
 from .diagnose import input_gap, similarity
 from .layers import (
     LearnedPositionalEmbedding,
@@ -36,6 +37,7 @@ __all__ = [
     "lookup",
     "normalized_positions",
     "offset_rotation",
+    "plan_from_config",
     "raw_positions",
     "rope",
     "rope_plan",

@@ -1,0 +1,185 @@
+"""The rotary metadata of a GGUF file, as a Hugging Face config would have it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from pathlib import Path
+from typing import Any
+
+from ._args import fail
+from ._models import MODELS, Model
+from .sinusoidal import Layout
+
+__all__ = ["is_gguf", "read_gguf"]
+
+# Architectures of llama.cpp, by the model type whose layers they have. The layout is theirs, not
+# that of the Hugging Face checkpoint: converting a Llama turns its weights back to interleaved.
+_INTERLEAVED = {
+    "llama": "llama",
+    "llama4": "llama4",
+    "mistral3": "ministral3",
+    "olmo": "olmo",
+    "command-r": "cohere",
+    "cohere2": "cohere2",
+    "deepseek2": "deepseek_v3",
+    "granite": "granite",
+    "smollm3": "smollm3",
+    "arcee": "arcee",
+    "glm4": "glm4",
+    "ernie4_5": "ernie4_5",
+}
+_HALF = {
+    "qwen2": "qwen2",
+    "qwen2moe": "qwen2_moe",
+    "qwen3": "qwen3",
+    "qwen3moe": "qwen3_moe",
+    "qwen3next": "qwen3_next",
+    "qwen2vl": "qwen2_vl",
+    "qwen3vl": "qwen3_vl",
+    "qwen3vlmoe": "qwen3_vl_moe",
+    "qwen35": "qwen3_5",
+    "phi2": "phi",
+    "phi3": "phi3",
+    "phimoe": "phimoe",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
+    "gemma3": "gemma3",
+    "gptneox": "gpt_neox",
+    "stablelm": "stablelm",
+    "starcoder2": "starcoder2",
+    "nemotron": "nemotron",
+    "olmo2": "olmo2",
+    "olmoe": "olmoe",
+    "gpt-oss": "gpt_oss",
+    "glm4moe": "glm4_moe",
+    "modern-bert": "modernbert",
+    "exaone4": "exaone4",
+    "apertus": "apertus",
+    "seed_oss": "seed_oss",
+    "bitnet": "bitnet",
+    "hunyuan-dense": "hunyuan_v1_dense",
+    "minimax-m2": "minimax_m2",
+}
+
+
+def is_gguf(path: Path) -> bool:
+    """True for a file that begins as GGUF files do."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"
+
+
+def read_gguf(fn: str, path: Path) -> tuple[dict[str, Any], Model]:
+    """Keys as in a config.json, and the model's conventions with the file's layout.
+
+    Raises
+    ------
+    ImportError
+        Without the package `gguf`.
+    ValueError
+        If the file is damaged, its architecture is not known, or it uses what cannot be told.
+    """
+    try:
+        gguf = importlib.import_module("gguf")
+    except ImportError:
+        raise ImportError(
+            f"{fn}: config: a GGUF file needs the package gguf: pip install posenc[gguf]"
+        ) from None
+    try:
+        reader = gguf.GGUFReader(path)
+        meta = {key: _value(item) for key, item in reader.fields.items() if _wanted(key)}
+        tensors = {t.name: t.data for t in reader.tensors if t.name.startswith("rope_f")}
+    except Exception as error:  # a damaged file makes the reader fail in any of many ways
+        raise ValueError(f"{fn}: config: {path.name} is a damaged GGUF file: {error}") from None
+    arch = meta.get("general.architecture")
+    name = _INTERLEAVED.get(str(arch)) or _HALF.get(str(arch))
+    if name is None:
+        known = ", ".join([*_INTERLEAVED, *_HALF])
+        fail(ValueError, fn, "general.architecture", f"must be one of {known}", repr(arch))
+    layout: Layout = "interleaved" if arch in _INTERLEAVED else "half"
+    # The file states every width, so that no share of the head is left to the model's type.
+    model = dataclasses.replace(
+        MODELS[name], layout=layout, part=("", 1.0), mla=False, parameters={}, sizes=None
+    )
+    own = {key.removeprefix(f"{arch}."): value for key, value in meta.items()}
+    return {"model_type": name, **_config(fn, name, model, own, tensors)}, model
+
+
+def _wanted(key: str) -> bool:
+    return key == "general.architecture" or any(
+        part in key for part in (".rope.", ".attention.", "block_count", "_length")
+    )
+
+
+def _value(item: Any) -> Any:
+    value = item.contents()
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _config(
+    fn: str, name: str, model: Model, own: dict[str, Any], tensors: dict[str, Any]
+) -> dict[str, Any]:
+    head = own.get("attention.key_length")
+    heads = own.get("attention.head_count")
+    config = {
+        model.base[0]: own.get("rope.freq_base", 10000.0),
+        "hidden_size": own.get("embedding_length"),
+        "num_attention_heads": max(heads) if isinstance(heads, list) and heads else heads,
+        "head_dim": head,
+        "rotary_dim": own.get("rope.dimension_count", head),
+        "num_hidden_layers": own.get("block_count"),
+        "max_position_embeddings": own.get("context_length"),
+    }
+    if name == "deepseek_v3":  # the key has channels that do not turn before those that do
+        config["head_dim"] = config["rotary_dim"]
+    if model.local_base is not None and "rope.freq_base_swa" in own:
+        config[model.local_base[0]] = own["rope.freq_base_swa"]
+    pattern = own.get("attention.sliding_window_pattern")
+    if isinstance(pattern, list):
+        kinds = ("full_attention", "sliding_attention")
+        config["layer_types"] = [kinds[bool(local)] for local in pattern]
+    elif pattern is not None:
+        config["sliding_window_pattern"] = pattern
+    config["rope_scaling"] = _scaling(fn, name, own, tensors)
+    sections = own.get("rope.dimension_sections")
+    if isinstance(sections, list):
+        config["rope_scaling"]["mrope_section"] = sections[:3]
+    return config
+
+
+def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
+    scaling = {
+        key.removeprefix("rope.scaling."): value
+        for key, value in own.items()
+        if key.startswith("rope.scaling.")
+    }
+    for key in ("yarn_ext_factor", "yarn_attn_factor"):
+        if scaling.get(key, 1.0) not in (1.0, -1.0):
+            fail(ValueError, fn, f"rope.scaling.{key}", "must be 1", scaling[key])
+    trained = scaling.get("original_context_length", own.get("context_length"))
+    result: dict[str, Any] = {"original_max_position_embeddings": trained}
+    long, short = (tensors.get(f"rope_factors_{which}.weight") for which in ("long", "short"))
+    own_factors = tensors.get("rope_freqs.weight")
+    if long is not None and short is not None:
+        attention = scaling.get("attn_factor")
+        result |= {"rope_type": "longrope", "attention_factor": attention}
+        result |= {"long_factor": long.tolist(), "short_factor": short.tolist()}
+        return result
+    if own_factors is not None:  # what a Llama 3 has been converted to
+        result |= {"rope_type": "longrope", "attention_factor": 1.0}
+        return result | dict.fromkeys(("long_factor", "short_factor"), own_factors.tolist())
+    kind, factor = scaling.get("type", "linear"), scaling.get("factor", 0.0)
+    if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
+        return {"rope_type": "default"}
+    if kind != "yarn":
+        return {"rope_type": kind, "factor": factor}
+    result |= {"rope_type": "yarn", "factor": factor}
+    result |= {key: scaling.get(f"yarn_{key}") for key in ("beta_fast", "beta_slow")}
+    if scaling.get("yarn_log_multiplier"):
+        all_dim = float(scaling["yarn_log_multiplier"]) * 10
+        result |= {"mscale_all_dim": all_dim, "mscale": all_dim if name == "deepseek_v3" else 1.0}
+    if name == "gpt_oss":
+        result["truncate"] = False  # as the model was trained; no key says so
+    return result

@@ -1,0 +1,127 @@
+"""Where a model's config comes from: a file, a dictionary or an object, and its text part."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ._args import fail
+from ._fields import show
+from ._gguf import is_gguf, read_gguf
+from ._models import MODELS, Model, find_model
+
+__all__ = ["Source", "open_config"]
+
+_LARGEST_FILE = 1 << 24  # bytes; published configs have some thousand
+# The text model of a multimodal config, outermost first.
+_TEXT = ("thinker_config", "text_config", "llm_config", "language_config")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The keys of a text model as they were given, its type and the conventions of that."""
+
+    values: Mapping[str, Any]
+    model: Model
+    model_type: str
+    prefix: str  # of the keys, in errors
+    problems: tuple[str, ...] = ()
+
+
+def open_config(fn: str, config: object) -> Source:
+    """The text model of a config of any kind."""
+    if isinstance(config, (str, os.PathLike)):
+        path = Path(config)
+        path = path / "config.json" if path.is_dir() else path
+        if is_gguf(path):
+            values, model = read_gguf(fn, path)
+            return Source(values, model, str(values["model_type"]), "")
+        config = _load_json(fn, path)
+    return _text_part(_mapping(fn, config))
+
+
+def _mapping(fn: str, config: object) -> Mapping[str, Any]:
+    if isinstance(config, Mapping):
+        return config
+    if callable(getattr(config, "to_dict", None)):
+        config = config.to_dict()  # type: ignore[attr-defined]
+        if isinstance(config, Mapping):
+            return config
+    elif hasattr(config, "__dict__") and not isinstance(config, type):
+        return vars(config)
+    wanted = "must be a path, a dictionary or an object with attributes"
+    fail(TypeError, fn, "config", wanted, type(config).__name__)
+
+
+def _text_part(values: Mapping[str, Any]) -> Source:
+    prefix, outer, problems = "", values.get("model_type"), []
+    for _ in range(4):  # deeper than any published config
+        for key in _TEXT:
+            inner = values.get(key)
+            if inner is not None:
+                break
+        else:
+            break
+        if not isinstance(inner, Mapping):
+            try:
+                inner = _mapping("", inner)
+            except TypeError:
+                problems.append(f"{prefix}{key}: must be a dictionary, got {show(inner)}")
+                break
+        prefix += f"{key}."
+        values = inner
+        outer = values.get("model_type") or outer
+    if outer is None:
+        return Source(values, Model(), "a model without model_type", prefix, tuple(problems))
+    model = find_model(outer) if isinstance(outer, str) else None
+    if model is None:
+        known = ", ".join(sorted(MODELS))
+        wanted = f"must be one of {known}, or absent for a model like Llama"
+        problems.append(f"{prefix}model_type: {wanted}, got {show(outer)}")
+    return Source(values, model or Model(), str(outer), prefix, tuple(problems))
+
+
+def _load_json(fn: str, path: Path) -> Any:
+    """A JSON file, strictly: one value a key, finite numbers, no more nesting than makes sense."""
+    if path.exists() and not path.is_file():
+        fail(ValueError, fn, "config", "must be a file or a folder with a config.json", path)
+    with path.open("rb") as file:
+        data = file.read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        fail(ValueError, fn, "config", f"must have at most {_LARGEST_FILE} bytes", "more")
+    try:
+        return json.loads(
+            data.decode("utf-8-sig"),
+            object_pairs_hook=_unique,
+            parse_float=_finite,
+            parse_constant=_refuse,
+        )
+    except RecursionError:
+        fail(ValueError, fn, "config", "must not be nested so deeply", path.name)
+    except ValueError as error:
+        raise ValueError(f"{fn}: config: {path.name} is not valid JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {show(twice)} appears twice")
+    return result
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number")

@@ -1,0 +1,355 @@
+"""The rotary embedding of a published model, from its config file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._args import Array, as_positions, fail, integer, positive_int
+from ._methods import CONTEXT
+from ._recipes import Reader, Recipe, ranges
+from ._sources import open_config
+from .rope import RopePlan
+
+__all__ = ["attention_temperature", "describe", "explain_plan", "plan_from_config"]
+
+Config = str | os.PathLike[str] | Mapping[str, Any] | object
+
+
+def plan_from_config(
+    config: Config, *, layer: int | None = None, seq_len: int | None = None
+) -> RopePlan | None:
+    """The rotary embedding that a layer of a published model has, from the model's config.
+
+    Parameters
+    ----------
+    config : path, mapping or object
+        A Hugging Face ``config.json`` or its folder, its contents, an object with these attributes
+        (or `to_dict`), or a GGUF file (with the package `gguf`). Old spelling (`rope_scaling` and
+        keys at the top) and new (`rope_parameters`, also by layer type); of a multimodal model the
+        text part.
+    layer : int, optional
+        From 0. May be left out if all layers turn alike.
+    seq_len : int, optional
+        The length in tokens, for "dynamic" and "longrope" scaling, which depend on it. Without it
+        the plan is that of a short sequence.
+
+    Returns
+    -------
+    RopePlan or None
+        None for a layer without rotary embedding (NoPE). `attention_factor` and, for M-RoPE, `axis`
+        are set; ``explain()`` says in words what the plan does.
+
+    Raises
+    ------
+    TypeError
+        If `config` is no config at all.
+    ValueError
+        One that lists all that is wrong, each with its key; if `layer` is not one of the model's,
+        or is left out though layers differ; if the file is no strict JSON.
+    OSError
+        If the file cannot be read.
+    ImportError
+        For a GGUF file, without the package `gguf`.
+
+    Notes
+    -----
+    Frequencies are exact to 80 digits inside, `inv_freq` and `attention_factor` correctly rounded.
+
+    The plan turns the channels of a head as it comes out of the query and key projections. In
+    DeepSeek these are the 64 of the separate rotary vectors (`q_pe`, `k_pe`), from channel 0;
+    Hugging Face returns them in half layout from interleaved input, which changes keys in a cache
+    but no score. A GGUF file has the layout of llama.cpp, where a Llama is interleaved.
+
+    A key that is left out has the value of the model's class in transformers 5.24. A `truncate`
+    inside a layer type is honoured. Without `model_type` the model is read like a Llama (half).
+
+    References
+    ----------
+    `posenc.scaling.scaled_frequencies` names those of each scaling.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> llama = {"model_type": "llama", "head_dim": 128, "max_position_embeddings": 131072,
+    ...     "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+    ...     "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    ...     "original_max_position_embeddings": 8192}}
+    >>> plan = posenc.plan_from_config(llama)
+    >>> plan
+    RopePlan(rotary_dim=128, layout='half', start=0, attention_factor=1.0)
+    >>> float(plan.inv_freq[40])
+    3.4279265334594e-05
+    """
+    fn = "plan_from_config"
+    if seq_len is not None:
+        seq_len = positive_int(fn, "seq_len", seq_len)
+    reader, recipe = _recipe(fn, config, layer)
+    return None if recipe.parameters is None else reader.plan(recipe, seq_len)
+
+
+def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]:
+    """The recipe of a layer, or that of all layers."""
+    if layer is not None:
+        layer = integer(fn, "layer", layer, least=0)
+    reader = Reader(fn, open_config(fn, config))
+    groups = reader.groups()
+    if layer is not None:
+        if reader.count is not None and layer >= reader.count:
+            fail(ValueError, fn, "layer", f"must be below {reader.count}", layer)
+        return reader, reader.recipe(layer)
+    if len(groups) > 1:
+        choices = "; ".join(f"{_kind(r)}: {_layers(reader, where)}" for r, where in groups)
+        fail(ValueError, fn, "layer", f"must be given, as layers differ ({choices})", None)
+    return reader, groups[0][0]
+
+
+def _kind(recipe: Recipe) -> str:
+    if recipe.parameters is None:
+        return f"{recipe.layer_type} without rotary embedding".lstrip()
+    return recipe.layer_type or f"base {float(recipe.base):g}"
+
+
+def _layers(reader: Reader, where: list[int]) -> str:
+    if reader.count is not None:
+        return ranges(where)
+    return ranges([n + k * reader.layers for k in range(3) for n in where]) + ", ..."
+
+
+def attention_temperature(
+    config: Config, positions: int | npt.ArrayLike, *, layer: int | None = None
+) -> Array:
+    """What a model multiplies its queries by at each position, besides rotating them.
+
+    Llama 4, in layers without rotary embedding: ``1 + attn_scale ln(1 + floor((p + 1) /
+    floor_scale))``. Ministral 3, in all layers: ``1 + llama_4_scaling_beta ln(1 + floor(p /
+    original_max_position_embeddings))``. Every other model: 1.
+
+    Parameters
+    ----------
+    config, layer
+        As in `plan_from_config`.
+    positions : int or array_like
+        In tokens, not negative: a count n, meaning 0 .. n-1, or an array of integers or floats.
+
+    Returns
+    -------
+    ndarray
+        float64, the shape of `positions`.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError, ImportError
+        As `plan_from_config`; ValueError if a position is negative.
+
+    Notes
+    -----
+    Correctly rounded.
+
+    References
+    ----------
+    Nakanishi, "Scalable-Softmax Is Superior for Attention", 2025, arXiv:2501.19399.
+
+    Examples
+    --------
+    >>> from posenc.config import attention_temperature
+    >>> attention_temperature({"model_type": "ministral3", "head_dim": 128}, [0, 16383, 16384])
+    array([1.        , 1.        , 1.06931472])
+    """
+    fn = "attention_temperature"
+    p = as_positions(fn, positions)
+    p = np.arange(p) if isinstance(p, int) else p
+    if (p < 0).any():
+        fail(ValueError, fn, "positions", "must not be negative", p.min())
+    _, recipe = _recipe(fn, config, layer)
+    rule = recipe.temperature
+    if rule is None:
+        return np.ones(p.shape)
+    blocks, rest = np.divmod(p, p.dtype.type(rule.length))
+    blocks = blocks + (rest + 1 >= rule.length if rule.shift else 0)
+    distinct, place = np.unique(blocks, return_inverse=True)
+    with localcontext(CONTEXT):
+        values = [float(1 + rule.beta * (1 + Decimal(int(n))).ln()) for n in distinct]
+    return np.array(values, np.float64)[place].reshape(p.shape)
+
+
+def describe(path: Config, layer: int | None = None) -> str:
+    """What a config says of position, in words and tables: one part for each kind of layer.
+
+    Parameters
+    ----------
+    path, layer
+        `config` and `layer` of `plan_from_config`; without a layer all kinds are described.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    TypeError, ValueError, ImportError
+        As `plan_from_config`; ValueError also if a file cannot be read.
+    """
+    fn = "config"
+    try:
+        if layer is not None:
+            reader, recipe = _recipe(fn, path, layer)
+            groups = [(recipe, [layer])]
+        else:
+            reader = Reader(fn, open_config(fn, path))
+            groups = reader.groups()
+    except OSError as error:
+        raise ValueError(f"{fn}: {path}: {error.strerror}") from None
+    parts = []
+    for recipe, where in groups:
+        which = "every layer" if len(groups) == 1 else f"layers {_layers(reader, where)}"
+        which = which if layer is None else f"layer {layer}"
+        kind = f" ({recipe.layer_type})" if recipe.layer_type else ""
+        head = [f"{reader.source.model_type}, {which}{kind}"]
+        if recipe.parameters is None:
+            lines = [*head, "no rotary embedding (NoPE)"]
+            if recipe.temperature is not None:
+                lines.append(f"{'temperature':<18}{recipe.temperature}")
+            parts.append("\n".join(lines))
+        else:
+            parts.append("\n".join([*head, explain_plan(reader.plan(recipe, None))]))
+    return "\n\n".join(parts)
+
+
+def explain_plan(plan: RopePlan) -> str:
+    """What a plan does, in words and a table.
+
+    Parameters
+    ----------
+    plan : RopePlan
+        Where it comes from is said by its `notes`; without them only what the plan holds is known.
+
+    Returns
+    -------
+    str
+        Method, base, trained and extended length, attention factor, wavelengths; how many pairs
+        are kept as without scaling, stretched by the full factor, or blended between; and the pairs
+        one by one, or a choice of them.
+
+    Examples
+    --------
+    >>> from posenc.config import explain_plan, plan_from_config
+    >>> print(explain_plan(plan_from_config({"head_dim": 8, "rope_theta": 10000.0,
+    ...     "max_position_embeddings": 4096,
+    ...     "rope_scaling": {"type": "linear", "factor": 4.0}})))
+    method            linear, factor 4
+    base              10000
+    length            4096 in the config
+    channels          0 to 7 of 8 turn, half layout
+    attention factor  1
+    wavelengths       25.13 to 2.513e+04 tokens
+    pairs             0 kept, 0 blended, 4 stretched
+    pair  wavelength  of plain
+       0       25.13      0.25  stretched
+       1       251.3      0.25  stretched
+       2        2513      0.25  stretched
+       3   2.513e+04      0.25  stretched
+    """
+    notes, freq = plan.notes, plan.inv_freq
+    plain = _plain(plan)
+    kinds = [_pair(w, p, notes.get("factor")) for w, p in zip(freq, plain, strict=True)]
+    rows = {
+        "method": _method(notes),
+        "base": f"{notes['base']:.10g}" if notes.get("base") else None,
+        "length": _length(notes),
+        "channels": _channels(plan),
+        "axes": _axes(plan),
+        "attention factor": f"{plan.attention_factor:.10g}",
+        "score factor": f"{notes['score_factor']:.10g} (in the model's attention)"
+        if notes.get("score_factor")
+        else None,
+        "temperature": notes.get("temperature"),
+        "wavelengths": _wavelengths(freq),
+        "pairs": ", ".join(
+            f"{kinds.count(kind)} {kind}"
+            for kind in ("kept", "blended", "stretched", "still")
+            if kind != "still" or "still" in kinds
+        )
+        if notes.get("base")
+        else None,
+    }
+    lines = [f"{name:<18}{text}" for name, text in rows.items() if text is not None]
+    lines.append("pair  wavelength  of plain")
+    for i in _shown(kinds):
+        wave = f"{2 * np.pi / freq[i]:.4g}" if freq[i] else "none"
+        ratio = f"{freq[i] / plain[i]:.4g}" if plain[i] else ""
+        axis = f"  axis {plan.axis[i]}" if plan.axis.any() else ""
+        lines.append(f"{i:4}  {wave:>10}  {ratio:>8}  {kinds[i]}{axis}".rstrip())
+    return "\n".join(lines)
+
+
+def _plain(plan: RopePlan) -> Array:
+    """The frequencies without scaling: zeros if nobody knows the base."""
+    base = plan.notes.get("base")
+    if not base:
+        return np.zeros_like(plan.inv_freq)
+    width = plan.rotary_dim or 2
+    return np.asarray(float(base) ** (-2 * np.arange(len(plan.inv_freq)) / width))
+
+
+def _pair(w: float, plain: float, factor: float | None) -> str:
+    if not w:
+        return "still"
+    if not plain:
+        return ""
+    if abs(w / plain - 1) < 1e-9:
+        return "kept"
+    return "stretched" if factor is None or w / plain < (1 + 1e-9) / factor else "blended"
+
+
+def _shown(kinds: list[str]) -> list[int]:
+    """All pairs if few; else some evenly, and those where the kind changes."""
+    n = len(kinds)
+    if n <= 16:
+        return list(range(n))
+    even = {round(k * (n - 1) / 8) for k in range(9)}
+    turns = [i for i in range(1, n) if kinds[i] != kinds[i - 1]][:8]
+    return sorted(even | {j for i in turns for j in (i - 1, i)})
+
+
+def _method(notes: Mapping[str, Any]) -> str:
+    method = str(notes.get("method", "given frequencies"))
+    if notes.get("factor") is not None:
+        method += f", factor {notes['factor']:.10g}"
+    if notes.get("seq_len") is not None:
+        method += f", at length {notes['seq_len']}"
+    elif method.startswith(("dynamic", "longrope")):
+        method += f", as up to {notes['trained']} tokens"
+    return method
+
+
+def _length(notes: Mapping[str, Any]) -> str | None:
+    trained, extended = notes.get("trained"), notes.get("extended")
+    if trained is None:
+        return None if extended is None else f"{extended} in the config"
+    return f"{trained} trained" + (f", {extended} extended" if extended else "")
+
+
+def _channels(plan: RopePlan) -> str:
+    of = f" of {plan.notes['head_dim']}" if plan.notes.get("head_dim") else ""
+    last = plan.start + plan.rotary_dim - 1
+    return f"{plan.start} to {last}{of} turn, {plan.layout} layout"
+
+
+def _axes(plan: RopePlan) -> str | None:
+    if not plan.axis.any():
+        return None
+    counts = np.bincount(plan.axis)
+    return ", ".join(f"{n} pairs on axis {axis}" for axis, n in enumerate(counts))
+
+
+def _wavelengths(freq: Array) -> str:
+    moving = freq[freq > 0]
+    if not len(moving):
+        return "none: nothing turns"
+    return f"{2 * np.pi / moving.max():.4g} to {2 * np.pi / moving.min():.4g} tokens"
