@@ -6,7 +6,7 @@
 #include "posenc.h"
 #include <string.h>
 
-enum { CHUNK = 64, UNIT_BYTES = 1 << 20 };
+enum { UNIT_BYTES = 1 << 20 };
 
 static size_t distance(ptrdiff_t s) { return s < 0 ? -(size_t)s : (size_t)s; }
 
@@ -37,9 +37,9 @@ size_t pe_apply_units(pe_apply *a) {
         }
     }
     if (a->chunked >= 0) {
-        size_t n = a->loops[a->chunked].n, row = a->table->dim * pe_itemsize(a->table->type);
-        a->chunk = n < CHUNK ? n : CHUNK;
-        while (a->chunk > 1 && a->chunk * row > UNIT_BYTES / 4) a->chunk /= 2;
+        size_t n = a->loops[a->chunked].n;
+        a->chunk = n < PE_CHUNK ? n : PE_CHUNK;
+        while (a->chunk > 1 && a->chunk * a->table_row > UNIT_BYTES / 4) a->chunk /= 2;
         a->chunks = positions / n * ((n + a->chunk - 1) / a->chunk);
     }
     size_t bytes = free_rows * a->chunk * (a->dim * a->item + 1);
@@ -50,18 +50,16 @@ size_t pe_apply_units(pe_apply *a) {
     return a->chunks * a->parts;
 }
 
+static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
+
+/* for making the table, the table, and one contiguous row */
 size_t pe_apply_work(const pe_apply *a) {
-    size_t table = a->chunk * a->table->dim * pe_itemsize(a->table->type);
-    return PE_TABLE_WORK + (table + 63) / 64 * 64 + (a->dim * a->item + 63) / 64 * 64;
+    return round_up(a->make_work) + round_up(a->chunk * a->table_row) + round_up(a->dim * a->item);
 }
 
-static void copy(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t from_step, size_t n, size_t item) {
-    if (item == 8)
-        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 8);
-    else if (item == 4)
-        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 4);
-    else
-        for (size_t i = 0; i < n; i++, to += to_step, from += from_step) memcpy(to, from, 2);
+void pe_apply_table(pe_apply *a, const pe_table *t) {
+    a->make = pe_table_make, a->maker = t, a->make_work = PE_TABLE_WORK;
+    a->table_row = t->dim * pe_itemsize(t->type);
 }
 
 /* rows whose numbers do not lie side by side pass through one contiguous row */
@@ -73,15 +71,15 @@ static void apply_rows(const pe_apply *a, const pe_rows *r, char *scratch) {
     }
     for (size_t j = 0; j < r->rows; j++) {
         const char *table = r->table + (ptrdiff_t)j * r->table_row;
-        copy(scratch, item, r->x + (ptrdiff_t)j * r->x_row, a->x_step, a->dim, a->item);
+        pe_copy(scratch, item, r->x + (ptrdiff_t)j * r->x_row, a->x_step, a->dim, a->item);
         a->fn(a->ctx, &(pe_rows){scratch, table, scratch, 0, 0, 0, 1});
-        copy(r->out + (ptrdiff_t)j * r->out_row, a->out_step, scratch, item, a->dim, a->item);
+        pe_copy(r->out + (ptrdiff_t)j * r->out_row, a->out_step, scratch, item, a->dim, a->item);
     }
 }
 
 /* all rows of n nested loops; the innermost is given away whole */
 static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char *scratch) {
-    ptrdiff_t table_row = loops->pos ? (ptrdiff_t)(a->table->dim * pe_itemsize(a->table->type)) : 0;
+    ptrdiff_t table_row = loops->pos ? (ptrdiff_t)a->table_row : 0;
     if (n == 1) {
         r.rows = loops->n, r.x_row = loops->x, r.out_row = loops->out, r.table_row = table_row;
         apply_rows(a, &r, scratch);
@@ -94,8 +92,8 @@ static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char
 }
 
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
-    char *table = (char *)work + PE_TABLE_WORK;
-    size_t row = a->table->dim * pe_itemsize(a->table->type), made = SIZE_MAX;
+    char *table = (char *)work + round_up(a->make_work), *scratch = table + round_up(a->chunk * a->table_row);
+    size_t made = SIZE_MAX;
     for (size_t unit = begin; unit < end; unit++) {
         size_t chunk = unit / a->parts, part = unit % a->parts, index = chunk, first = 0;
         pe_rows r = {a->x, table, a->out, 0, 0, 0, 1};
@@ -128,9 +126,9 @@ void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
             size_t rows = 1;
             for (int i = 0; i < n; i++)
                 if (loops[i].pos) rows = loops[i].n;
-            pe_table_rows(a->table, first, first + rows, table, (ptrdiff_t)row, false, work);
+            a->make(a->maker, first, first + rows, table, (ptrdiff_t)a->table_row, work);
             made = chunk;
         }
-        walk(a, loops, n, r, table + (a->chunk * row + 63) / 64 * 64);
+        walk(a, loops, n, r, scratch);
     }
 }

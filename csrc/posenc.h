@@ -161,10 +161,33 @@ enum { PE_TABLE_WORK = 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
                    void *work);
 
+/* What makes rows of a table for pe_apply: rows [begin, end), row_bytes apart. */
+typedef void pe_make_fn(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work);
+pe_make_fn pe_table_make; /* maker: a pe_table */
+
+/* The table of a rotary plan: a row is sin[pairs], cos[pairs], of `type`, each multiplied by factor (rotors.c). Pairs
+ * may follow different axes of the positions: part a makes those of axis a, and pairs_of lists them, part by part. */
+typedef struct {
+    pe_dtype type;
+    size_t pairs, nparts;
+    const pe_table *parts; /* PE_HALF; float64 when factor is not 1 */
+    const int64_t *pairs_of;
+    double factor;
+} pe_rotors;
+pe_make_fn pe_rotors_make;
+size_t pe_rotors_work(const pe_rotors *r, size_t rows);
+
+/* A table that is there already: rows are copied. maker: a pe_stored */
+typedef struct {
+    const char *rows;
+    size_t row_bytes;
+} pe_stored;
+pe_make_fn pe_stored_make;
+
 /* --- the same position for many rows (apply.c) ---------------------------------------------------------- */
 
 /* x and out as rows of `dim` numbers, over loops; a loop moves along x, out and the positions (0: it does not). */
-enum { PE_MAX_LOOPS = 64 };
+enum { PE_MAX_LOOPS = 64, PE_MAX_AXES = 8 };
 typedef struct {
     size_t n;
     ptrdiff_t x, out; /* bytes */
@@ -180,8 +203,10 @@ typedef struct {
     ptrdiff_t x_step, out_step;                          /* this far apart */
     int nloops;
     pe_loop loops[PE_MAX_LOOPS];
-    const pe_table *table; /* row i of it serves position i */
-    pe_rows_fn *fn;
+    pe_make_fn *make; /* row i of its table, of table_row bytes, serves position i */
+    const void *maker;
+    size_t table_row, make_work; /* make_work: bytes of work space to make 64 rows */
+    pe_rows_fn *fn;              /* applies it */
     const void *ctx;
     /* set by pe_apply_units: */
     size_t chunk, chunks, parts;
@@ -190,6 +215,7 @@ typedef struct {
 
 /* Orders the loops and cuts the work into units (returned), each a table of at most 64 positions applied to about
  * a megabyte. Units are independent. */
+enum { PE_CHUNK = 64 };
 size_t pe_apply_units(pe_apply *a);
 size_t pe_apply_work(const pe_apply *a);
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work);
@@ -203,6 +229,7 @@ typedef struct {
     bool inverse;
 } pe_rope;
 pe_rows_fn pe_rope_rows; /* ctx: a pe_rope */
+void pe_apply_table(pe_apply *a, const pe_table *t); /* sets make, maker, table_row, make_work */
 
 /* --- tokens to rows (embed.c) --------------------------------------------------------------------------------- */
 

@@ -197,3 +197,7 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
     if (t->dim > 2 * t->pairs)
         for (size_t r = 0; r < end - begin; r++) memset(out + (ptrdiff_t)r * row_bytes + 2 * t->pairs * item, 0, item);
 }
+
+void pe_table_make(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work) {
+    pe_table_rows(maker, begin, end, out, row_bytes, false, work);
+}

@@ -40,10 +40,21 @@ def rope(
     positions: Any,
     offset: Any,
     seq_axis: Any,
-    turns: Any,
+    plan: Any,
     base: Any,
     layout: Any,
-    rotary_dim: Any,
+    inverse: Any,
+    adjoint: Any,
+    out: Any,
+    /,
+) -> _Array: ...
+def rope_tables(plan: Any, positions: Any, dtype: Any, /) -> _Array: ...
+def apply_rope(
+    fn: Any,
+    x: Any,
+    table: _Array,
+    layout: Any,
+    seq_axis: Any,
     start: Any,
     inverse: Any,
     out: Any,

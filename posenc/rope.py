@@ -67,7 +67,7 @@ class RopePlan:
     """
 
     __slots__ = (
-        "_turns",
+        "_parts",
         "attention_factor",
         "axis",
         "inv_freq",
@@ -116,8 +116,8 @@ class RopePlan:
         axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
         if axes.dtype.kind not in "iu":
             fail(TypeError, "RopePlan", "axis", "must be integers", axes.dtype)
-        if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 64).any():
-            wanted = f"must be {len(inv_freq)} integers from 0 to 63"
+        if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 8).any():
+            wanted = f"must be {len(inv_freq)} integers from 0 to 7"
             fail(ValueError, "RopePlan", "axis", wanted, axes)
         factor = number("RopePlan", "attention_factor", attention_factor, positive=True)
         self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
@@ -126,7 +126,9 @@ class RopePlan:
         self.rotary_dim = 2 * len(inv_freq)
         self.start = integer("RopePlan", "start", start, least=0)
         self.attention_factor = factor
-        self._turns = turns  # the frequencies again, in turns to 256 bits: exact at any position
+        # for the core: the frequencies again, in turns to 256 bits, exact at any position, and the rest
+        several = self.axis if axes.any() else None
+        self._parts = (turns, several, layout, self.rotary_dim, self.start, factor)
         self.notes: dict[str, Any] = {}
 
     @classmethod
@@ -284,8 +286,8 @@ def rope(
     inverse : bool, optional
         Turn back: ``rope(rope(x, p), p, inverse=True)`` is x to rounding.
     adjoint : bool, optional
-        Turn back as a gradient does. It differs from the inverse by the square of the plan's
-        attention factor.
+        Turn back as a gradient does: the plan's attention factor f multiplies, where the inverse
+        divides by it.
     out : ndarray, optional
         Where to write, and what is returned: the shape and dtype of the result. ``out=x`` turns x
         in place; any other overlap is refused.
@@ -322,21 +324,9 @@ def rope(
     array([-1.98411065,  1.95990067,  2.4623779 ,  4.01979967])
     """
     if plan is None:
-        return _core.rope(
-            x, positions, offset, seq_axis, None, base, layout, None, 0, inverse or adjoint, out
-        )
-    if not isinstance(plan, RopePlan):
+        parts = None
+    elif isinstance(plan, RopePlan):
+        parts = plan._parts
+    else:
         fail(TypeError, "rope", "plan", "must be a RopePlan", type(plan).__name__)
-    return _core.rope(
-        x,
-        positions,
-        offset,
-        seq_axis,
-        plan._turns,
-        base,
-        plan.layout,
-        plan.rotary_dim,
-        plan.start,
-        inverse or adjoint,
-        out,
-    )
+    return _core.rope(x, positions, offset, seq_axis, parts, base, layout, inverse, adjoint, out)

@@ -74,7 +74,6 @@ static pe_embed embed_of(pe_state *s, pe_dtype type, PyArrayObject *weight, PyAr
     e.tokens = (size_t)PyArray_DIM(weight, 0), e.dim = (size_t)PyArray_DIM(weight, 1);
     e.weight = PyArray_DATA(weight), e.weight_row = PyArray_STRIDE(weight, 0),
     e.weight_step = PyArray_STRIDE(weight, 1);
-    if (e.dim == 1) e.weight_step = (ptrdiff_t)pe_itemsize(type);
     return e;
 }
 
@@ -169,7 +168,8 @@ static int run_sinusoidal(pe_state *s, const char *fn, pe_embed *e, pe_apply *jo
     PyObject *owner = pe_turns(s, fn, &w, &t.turns);
     if (!owner) return -1;
     t.pairs = w.pairs;
-    job->table = &t, job->fn = pe_embed_rows, job->ctx = e;
+    pe_apply_table(job, &t);
+    job->fn = pe_embed_rows, job->ctx = e;
     job->dim = e->dim, job->item = pe_itemsize(e->type), job->x_step = job->out_step = (ptrdiff_t)job->item;
     size_t units = pe_apply_units(job);
     int status = pe_run(s, run_units, job, units, bytes / (units ? units : 1), pe_apply_work(job));
@@ -220,7 +220,7 @@ PE_FUNCTION(embed) {
     for (int i = 0; i < ndim; i++) dims[i] = PyArray_DIM(ids, i);
     dims[ndim] = 1;
     if (!(x = (PyArrayObject *)PyArray_Newshape(ids, &(PyArray_Dims){dims, ndim + 1}, NPY_CORDER)) ||
-        pe_apply_loops(fn, x, rows, ndim ? ndim - 1 : 0, args[4], args[5], &pos, &job) < 0)
+        pe_apply_loops(fn, x, rows, ndim ? ndim - 1 : 0, args[4], args[5], 1, &pos, &job) < 0)
         goto done;
     size_t count = (size_t)PyArray_SIZE(ids);
     if (table && count && check_places(fn, &pos, ndim ? dims[ndim - 1] : 1, e.places) < 0) goto done;

@@ -1,57 +1,222 @@
-/* bind_rope.c - rotary embedding by a plan. The public signature is in posenc/rope.py. */
+/* bind_rope.c - rotary embedding by a plan. The public signatures are in posenc/rope.py.
+ *
+ * A plan comes as the tuple (turns, axis, layout, rotary_dim, start, attention_factor) that RopePlan keeps, or None: then
+ * base and layout over the whole width of x. */
 #include "core.h"
 
-/* rope(x, positions, offset, seq_axis, turns, base, layout, rotary_dim, start, inverse, out)
- * turns: uint64 (pairs, 5) of a plan, or None: those of `base` over the whole width */
+typedef struct {
+    PyObject *turns; /* owned: what `parts` point into */
+    pe_layout layout;
+    int64_t rotary_dim, start;
+    double factor;
+    int naxes;
+    const int64_t *axis; /* of each pair, when naxes > 1 */
+    pe_num *sorted;      /* turns by axis, then pairs_of; malloc */
+    pe_table parts[PE_MAX_AXES];
+    pe_rotors rotors;
+} plan;
+
+static int plan_arg(const char *fn, PyObject *obj, plan *p) {
+    PyObject *turns, *axis;
+    const char *layout;
+    long long rotary_dim, start;
+    if (!PyTuple_Check(obj) ||
+        !PyArg_ParseTuple(obj, "OOsLLd", &turns, &axis, &layout, &rotary_dim, &start, &p->factor)) {
+        PyErr_Clear();
+        return pe_raise_type(fn, "plan", "a RopePlan", obj);
+    }
+    p->turns = Py_NewRef(turns), p->rotary_dim = rotary_dim, p->start = start, p->naxes = 1;
+    p->layout = strcmp(layout, "half") == 0 ? PE_HALF : PE_INTERLEAVED;
+    if (axis == Py_None) return 0;
+    p->axis = PyArray_DATA((PyArrayObject *)axis);
+    for (int64_t i = 0; i < rotary_dim / 2; i++)
+        if (p->axis[i] >= p->naxes) p->naxes = (int)p->axis[i] + 1;
+    return 0;
+}
+
+/* the tables of the plan's axes at the positions; type: of the result */
+static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *pos, pe_dtype type) {
+    size_t pairs = (size_t)p->rotary_dim / 2, at = 0;
+    const pe_num *turns = pairs ? PyArray_DATA((PyArrayObject *)p->turns) : NULL;
+    int64_t *pairs_of = NULL;
+    pe_dtype inner = p->factor == 1 ? type : PE_F64;
+    if (p->naxes > 1 || p->factor != 1) {
+        p->sorted = malloc(pairs * (sizeof *p->sorted + sizeof *pairs_of) + 1);
+        if (!p->sorted) return pe_raise_memory(fn, "plan");
+        pairs_of = (int64_t *)(p->sorted + pairs);
+    }
+    for (int a = 0; a < p->naxes; a++) {
+        size_t first = at;
+        for (size_t i = 0; pairs_of && i < pairs; i++)
+            if (p->naxes == 1 || p->axis[i] == a) p->sorted[at] = turns[i], pairs_of[at++] = (int64_t)i;
+        if (!pairs_of) at = pairs;
+        pe_table *t = &p->parts[a];
+        *t = (pe_table){
+            .kernels = s->kernels, .type = inner, .layout = PE_HALF, .dim = 2 * (at - first), .pairs = at - first};
+        t->turns = pairs_of ? p->sorted + first : turns;
+        t->positions = pos->p;
+        if (pos->p.data) t->positions.data = (const char *)pos->p.data + (size_t)a * pos->axis_step * 8;
+    }
+    p->rotors = (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->factor};
+    return 0;
+}
+
+static void plan_free(plan *p) {
+    Py_XDECREF(p->turns);
+    free(p->sorted);
+}
+
+/* x, its width, out: what rope and apply_rope check alike */
+static int arrays(pe_state *s, const char *fn, PyObject *x_arg, PyObject *seq_axis, PyArrayObject **x, pe_dtype *type,
+                  int *axis) {
+    *x = pe_input(s, fn, "x", x_arg, type);
+    if (!*x) return -1;
+    if (PyArray_NDIM(*x) == 0) return pe_raise_fact(fn, "x", "must have at least one axis, got 0");
+    return pe_axis(fn, "seq_axis", seq_axis, PyArray_NDIM(*x), axis);
+}
+
+static PyArrayObject *output(const char *fn, PyArrayObject *x, PyObject *out) {
+    PyArrayObject *a = pe_output(fn, out, PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x));
+    if (a && pe_no_overlap(fn, "x", x, a, true) < 0) {
+        pe_drop(a);
+        return NULL;
+    }
+    return a;
+}
+
+/* rope(x, positions, offset, seq_axis, plan, base, layout, inverse, adjoint, out) */
 PE_FUNCTION(rope) {
     static const char fn[] = "rope";
     pe_state *s = pe_state_of(module);
-    PyArrayObject *out = NULL;
-    PyObject *owner = NULL, *result = NULL;
-    pe_table t = {.kernels = s->kernels, .layout = PE_HALF};
-    pe_rope plan = {.kernels = s->kernels};
-    pe_apply job = {.table = &t, .fn = pe_rope_rows, .ctx = &plan};
+    PyArrayObject *x = NULL, *out = NULL;
+    PyObject *result = NULL;
+    plan p = {.factor = 1, .naxes = 1};
+    pe_rope turn = {.kernels = s->kernels};
+    pe_apply job = {.make = pe_rotors_make, .fn = pe_rope_rows, .ctx = &turn};
     pe_pos_arg pos = {.array = NULL};
     pe_wave w = {.scale = 1};
+    bool inverse, adjoint;
     int axis = 0;
     (void)nargs;
-    PyArrayObject *x = pe_input(s, fn, "x", args[0], &plan.type);
-    if (!x) return NULL;
-    int ndim = PyArray_NDIM(x);
-    if (ndim == 0) {
-        pe_raise_fact(fn, "x", "must have at least one axis, got 0");
+    if (arrays(s, fn, args[0], args[3], &x, &turn.type, &axis) < 0 || pe_bool(fn, "inverse", args[7], &inverse) < 0 ||
+        pe_bool(fn, "adjoint", args[8], &adjoint) < 0)
+        goto done;
+    if (inverse && adjoint) {
+        pe_raise_fact(fn, "adjoint", "inverse and adjoint exclude each other");
         goto done;
     }
-    int64_t width = PyArray_DIM(x, ndim - 1), rotary_dim = width, start = 0;
-    if (pe_axis(fn, "seq_axis", args[3], ndim, &axis) < 0 || pe_double(fn, "base", args[5], &w.base) < 0 ||
-        pe_layout_arg(fn, args[6], &plan.layout) < 0 || pe_bool(fn, "inverse", args[9], &plan.inverse) < 0 ||
-        (args[7] != Py_None && pe_int64(fn, "rotary_dim", args[7], &rotary_dim) < 0) ||
-        pe_int64(fn, "start", args[8], &start) < 0)
-        goto done;
-    pe_status bad = pe_check_rotary(width, rotary_dim, start);
-    if (bad.code == PE_ERR_ODD && args[7] == Py_None) bad.arg = "x: last axis";
-    if (pe_raise_status(fn, bad) < 0) goto done;
-    out = pe_output(fn, args[10], PyArray_DESCR(x), ndim, PyArray_DIMS(x));
-    if (!out || pe_no_overlap(fn, "x", x, out, true) < 0) goto done;
-    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], &pos, &job) < 0) goto done;
+    int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1);
     if (args[4] != Py_None) {
-        PyArrayObject *a = (PyArrayObject *)args[4];
-        if (!PyArray_Check(args[4]) || PyArray_TYPE(a) != NPY_UINT64 || !PyArray_IS_C_CONTIGUOUS(a) ||
-            !PyArray_ISALIGNED(a) || (size_t)PyArray_NBYTES(a) != (size_t)rotary_dim / 2 * sizeof(pe_num)) {
-            pe_raise_type(fn, "plan", "a RopePlan", args[4]);
-            goto done;
-        }
-        owner = Py_NewRef(args[4]), t.turns = PyArray_DATA(a);
-    } else if (rotary_dim > 0) {
-        if (pe_raise_status(fn, pe_check_wave(rotary_dim, &w)) < 0 || !(owner = pe_turns(s, fn, &w, &t.turns)))
-            goto done;
+        if (plan_arg(fn, args[4], &p) < 0) goto done;
+    } else {
+        p.rotary_dim = width;
+        if (pe_double(fn, "base", args[5], &w.base) < 0 || pe_layout_arg(fn, args[6], &p.layout) < 0) goto done;
     }
-    plan.dim = (size_t)width, plan.start = (size_t)start, plan.rotary_dim = t.dim = (size_t)rotary_dim;
-    t.pairs = t.dim / 2, t.type = plan.type == PE_F64 ? PE_F64 : PE_F32, t.positions = pos.p;
+    pe_status bad = pe_check_rotary(width, p.rotary_dim, p.start);
+    if (bad.code == PE_ERR_ODD) bad.arg = "x: last axis";
+    if (pe_raise_status(fn, bad) < 0) goto done;
+    if (!p.turns) {
+        const pe_num *turns;
+        if (pe_raise_status(fn, pe_check_wave(width > 0 ? width : 2, &w)) < 0) goto done;
+        if (width > 0 && !(p.turns = pe_turns(s, fn, &w, &turns))) goto done;
+    }
+    out = output(fn, x, args[9]);
+    if (!out || pe_apply_loops(fn, x, out, axis, args[1], args[2], p.naxes, &pos, &job) < 0) goto done;
+    if (inverse) p.factor = 1 / p.factor;
+    if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32) < 0) goto done;
+    turn.layout = p.layout, turn.inverse = inverse || adjoint;
+    turn.dim = (size_t)width, turn.start = (size_t)p.start, turn.rotary_dim = (size_t)p.rotary_dim;
+    job.maker = &p.rotors, job.make_work = pe_rotors_work(&p.rotors, PE_CHUNK);
+    job.table_row = turn.rotary_dim * pe_itemsize(p.rotors.type);
     if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);
-    Py_XDECREF(owner);
+    plan_free(&p);
+    pe_drop(out);
+    pe_drop(x);
+    return result;
+}
+
+typedef struct {
+    const pe_rotors *rotors;
+    char *out;
+    ptrdiff_t row;
+} fill;
+
+static void fill_rows(const void *ctx, size_t begin, size_t end, void *work) {
+    const fill *f = ctx;
+    for (size_t at = begin, n; at < end; at += n) {
+        n = end - at < PE_CHUNK ? end - at : PE_CHUNK;
+        pe_rotors_make(f->rotors, at, at + n, f->out + (ptrdiff_t)at * f->row, f->row, work);
+    }
+}
+
+/* rope_tables(plan, positions, dtype) -> (positions.shape, 2, pairs): sines, then cosines, times the factor */
+PE_FUNCTION(rope_tables) {
+    static const char fn[] = "rope_tables";
+    pe_state *s = pe_state_of(module);
+    PyArrayObject *out = NULL;
+    PyObject *result = NULL;
+    plan p = {.factor = 1, .naxes = 1};
+    pe_pos_arg pos = {.array = NULL};
+    pe_dtype type;
+    npy_intp dims[PE_MAX_LOOPS + 2];
+    int64_t sizes[PE_MAX_LOOPS + 2];
+    size_t bytes;
+    (void)nargs;
+    PyArray_Descr *descr = pe_dtype_arg(s, fn, args[2], &type);
+    if (!descr || plan_arg(fn, args[0], &p) < 0 || pe_positions_arg(fn, args[1], &pos) < 0) goto done;
+    if (p.naxes > 1 && pos.array && pe_leading_axis(fn, p.naxes, &pos) < 0) goto done;
+    if (pos.ndim > NPY_MAXDIMS - 2) {
+        pe_raise_fact(fn, "positions", "too many axes");
+        goto done;
+    }
+    for (int i = 0; i < pos.ndim; i++) sizes[i] = dims[i] = pos.dims[i];
+    sizes[pos.ndim] = dims[pos.ndim] = 2, sizes[pos.ndim + 1] = dims[pos.ndim + 1] = (npy_intp)p.rotary_dim / 2;
+    if (pe_raise_status(fn, pe_check_size("positions", sizes, (size_t)pos.ndim + 2, pe_itemsize(type), &bytes)) < 0 ||
+        !(out = pe_output(fn, Py_None, descr, pos.ndim + 2, dims)) || plan_tables(s, fn, &p, &pos, type) < 0)
+        goto done;
+    size_t row = (size_t)p.rotary_dim * pe_itemsize(type);
+    fill f = {&p.rotors, PyArray_DATA(out), (ptrdiff_t)row};
+    if (pe_run(s, fill_rows, &f, row ? pos.count : 0, row, pe_rotors_work(&p.rotors, PE_CHUNK)) == 0)
+        result = Py_NewRef((PyObject *)out);
+done:
+    pe_pos_free(&pos);
+    plan_free(&p);
+    pe_drop(out);
+    pe_drop(descr);
+    return result;
+}
+
+/* apply_rope(fn, x, table, layout, seq_axis, start, inverse, out): table as rope_tables gives it, C-contiguous, of the
+ * dtype of arithmetic, its axes before the last two matched like positions */
+PE_FUNCTION(apply_rope) {
+    pe_state *s = pe_state_of(module);
+    PyArrayObject *x = NULL, *out = NULL, *table = (PyArrayObject *)args[2];
+    PyObject *result = NULL;
+    pe_rope turn = {.kernels = s->kernels};
+    pe_stored stored = {.rows = PyArray_DATA(table)};
+    pe_apply job = {.make = pe_stored_make, .maker = &stored, .fn = pe_rope_rows, .ctx = &turn};
+    int64_t start;
+    int axis = 0, ndim = PyArray_NDIM(table) - 2;
+    (void)nargs;
+    const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
+    if (!fn || arrays(s, fn, args[1], args[4], &x, &turn.type, &axis) < 0 ||
+        pe_layout_arg(fn, args[3], &turn.layout) < 0 || pe_int64(fn, "start", args[5], &start) < 0 ||
+        pe_bool(fn, "inverse", args[6], &turn.inverse) < 0)
+        goto done;
+    int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1), rotary_dim = 2 * (int64_t)PyArray_DIM(table, ndim + 1);
+    pe_status bad = pe_check_rotary(width, rotary_dim, start);
+    if (bad.code == PE_ERR_WIDTH && rotary_dim > width) bad.arg = "cos: twice the last axis";
+    if (pe_raise_status(fn, bad) < 0 || !(out = output(fn, x, args[7])) ||
+        pe_no_overlap(fn, "cos", table, out, false) < 0)
+        goto done;
+    pe_apply_axes(x, out, &job);
+    if (pe_apply_match(fn, "cos", table, ndim, PyArray_DIMS(table), x, axis, &job) < 0) goto done;
+    turn.dim = (size_t)width, turn.start = (size_t)start, turn.rotary_dim = (size_t)rotary_dim;
+    job.table_row = stored.row_bytes = turn.rotary_dim * (size_t)PyArray_ITEMSIZE(table);
+    if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
+done:
     pe_drop(out);
     pe_drop(x);
     return result;

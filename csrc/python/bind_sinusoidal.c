@@ -185,7 +185,7 @@ PE_FUNCTION(add_sinusoidal) {
     PyObject *owner = NULL, *result = NULL;
     pe_table t = {.kernels = s->kernels};
     sum adds = {.kernels = s->kernels};
-    pe_apply job = {.table = &t, .fn = sum_rows, .ctx = &adds};
+    pe_apply job = {.fn = sum_rows, .ctx = &adds};
     pe_pos_arg pos = {.array = NULL};
     pe_wave w;
     int axis = 0;
@@ -207,9 +207,11 @@ PE_FUNCTION(add_sinusoidal) {
     out = pe_output(fn, args[9], PyArray_DESCR(x), ndim, PyArray_DIMS(x));
     if (!out || pe_no_overlap(fn, "x", x, out, true) < 0) goto done;
     adds.type = t.type, adds.dim = t.dim = (size_t)PyArray_DIM(x, ndim - 1), t.pairs = w.pairs;
-    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], &pos, &job) < 0 || !(owner = pe_turns(s, fn, &w, &t.turns)))
+    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], 1, &pos, &job) < 0 ||
+        !(owner = pe_turns(s, fn, &w, &t.turns)))
         goto done;
     t.positions = pos.p, t.positions.negate = w.scale < 0;
+    pe_apply_table(&job, &t);
     if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);

@@ -63,6 +63,7 @@ typedef struct {
     int ndim;
     npy_intp dims[PE_MAX_LOOPS];
     size_t count;
+    size_t axis_step; /* positions from one position axis to the next; 0: all axes have the same */
 } pe_pos_arg;
 int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out); /* an array of any shape */
 int pe_positions_arg(const char *fn, PyObject *obj, pe_pos_arg *out); /* the same, or an int n: 0 .. n-1 */
@@ -75,9 +76,14 @@ PyObject *pe_turns(pe_state *s, const char *fn, const pe_wave *w, const pe_num *
 int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t unit_bytes, size_t work_bytes);
 
 /* fills job->loops for x and out (the same shape, the last axis the row), positions as the public functions take
- * them: None (0, 1, .. along seq_axis, plus offset), (seq,), (batch, seq), or x's shape without the last axis */
+ * them: None (0, 1, .. along seq_axis, plus offset), (seq,), (batch, seq), or x's shape without the last axis; for a
+ * plan of naxes > 1 with one more axis, the first */
 int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq_axis, PyObject *positions,
-                   PyObject *offset, pe_pos_arg *pos, pe_apply *job);
+                   PyObject *offset, int naxes, pe_pos_arg *pos, pe_apply *job);
+void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job); /* the same without positions, */
+int pe_apply_match(const char *fn, const char *arg, PyArrayObject *what, int ndim, const npy_intp *dims, PyArrayObject *x,
+                   int seq_axis, pe_apply *job); /* which this adds: ndim axes of `what` */
+int pe_leading_axis(const char *fn, int naxes, pe_pos_arg *pos); /* takes the axis of plan axes off */
 int pe_apply_all(pe_state *s, pe_apply *job, PyArrayObject *x, PyArrayObject *out); /* the rest of job, and run it */
 
 #define PE_METHOD(name) {#name, (PyCFunction)(void (*)(void))core_##name, METH_FASTCALL, NULL}
@@ -88,6 +94,8 @@ PE_FUNCTION(inv_freq);
 PE_FUNCTION(sinusoidal);
 PE_FUNCTION(add_sinusoidal);
 PE_FUNCTION(rope);
+PE_FUNCTION(rope_tables);
+PE_FUNCTION(apply_rope);
 PE_FUNCTION(lookup);
 PE_FUNCTION(embed);
 PE_FUNCTION(bias_arrays);

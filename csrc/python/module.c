@@ -29,7 +29,7 @@ PE_FUNCTION(cpu_info) {
 }
 
 static PyMethodDef methods[] = {PE_METHOD(turns),           PE_METHOD(turns_from),     PE_METHOD(inv_freq),
-                                PE_METHOD(sinusoidal),      PE_METHOD(add_sinusoidal), PE_METHOD(rope),
+                                PE_METHOD(sinusoidal),      PE_METHOD(add_sinusoidal), PE_METHOD(rope), PE_METHOD(rope_tables), PE_METHOD(apply_rope),
                                 PE_METHOD(lookup),          PE_METHOD(embed),          PE_METHOD(bias_arrays),
                                 PE_METHOD(expand_bias),     PE_METHOD(alibi_profile),  PE_METHOD(get_num_threads),
                                 PE_METHOD(set_num_threads), PE_METHOD(cpu_info),       {NULL, NULL, 0, NULL}};

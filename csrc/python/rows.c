@@ -75,52 +75,67 @@ static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg 
     return 0;
 }
 
-/* axis[i]: which axis of x the i-th axis of positions goes along */
-static int match(const char *fn, PyArrayObject *x, int seq_axis, const pe_pos_arg *pos, int *axis) {
-    int outer = PyArray_NDIM(x) - 1, n = pos->ndim;
-    if (n == outer)
-        for (int i = 0; i < n; i++) axis[i] = i;
-    else if (n == 1 && outer > 0) axis[0] = seq_axis;
-    else if (n == 2 && outer > 2 && seq_axis > 0) axis[0] = 0, axis[1] = seq_axis;
-    else if (n > 0)
-        return pe_raise_fact(fn, "positions",
-                             "must be (seq,), (batch, seq) or of the shape of x without its last axis");
-    for (int i = 0; i < n; i++)
-        if (pos->dims[i] != 1 && pos->dims[i] != PyArray_DIM(x, axis[i])) {
-            npy_intp wanted[PE_MAX_LOOPS];
-            for (int j = 0; j < n; j++) wanted[j] = PyArray_DIM(x, axis[j]);
-            return pe_raise_shape(fn, "positions", pos->array, n, wanted);
-        }
+/* Loops of job that move along axes dims[ndim] of `what`: positions, or a table without its last axis. */
+int pe_apply_match(const char *fn, const char *arg, PyArrayObject *what, int ndim, const npy_intp *dims,
+                   PyArrayObject *x, int seq_axis, pe_apply *job) {
+    int outer = PyArray_NDIM(x) - 1, axis[PE_MAX_LOOPS];
+    npy_intp wanted[PE_MAX_LOOPS];
+    if (ndim == outer)
+        for (int i = 0; i < ndim; i++) axis[i] = i;
+    else if (ndim == 1 && outer > 0) axis[0] = seq_axis;
+    else if (ndim == 2 && outer > 2 && seq_axis > 0) axis[0] = 0, axis[1] = seq_axis;
+    else if (ndim > 0) return pe_raise_fact(fn, arg, "must be (seq,), (batch, seq) or as x without its last axis");
+    size_t step = 1;
+    for (int i = ndim; i-- > 0; step *= (size_t)dims[i]) {
+        wanted[i] = PyArray_DIM(x, axis[i]);
+        if (dims[i] > 1) job->loops[axis[i]].pos = step;
+    }
+    for (int i = 0; i < ndim; i++)
+        if (dims[i] != 1 && dims[i] != wanted[i]) return pe_raise_shape(fn, arg, what, ndim, wanted);
+    return 0;
+}
+
+void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job) {
+    job->x = PyArray_BYTES(x), job->out = PyArray_BYTES(out), job->nloops = PyArray_NDIM(x) - 1;
+    for (int i = 0; i < job->nloops; i++)
+        job->loops[i] = (pe_loop){(size_t)PyArray_DIM(x, i), PyArray_STRIDE(x, i), PyArray_STRIDE(out, i), 0};
+}
+
+/* positions of several axes: the first axis of the array */
+int pe_leading_axis(const char *fn, int naxes, pe_pos_arg *pos) {
+    if (pos->ndim == 0 || pos->dims[0] != naxes) {
+        char fact[96];
+        snprintf(fact, sizeof fact, "must have a first axis of length %d, one for each axis of the plan", naxes);
+        return pe_raise_fact(fn, "positions", fact);
+    }
+    pos->ndim--, pos->count /= (size_t)naxes, pos->axis_step = pos->count;
+    memmove(pos->dims, pos->dims + 1, (size_t)pos->ndim * sizeof *pos->dims);
     return 0;
 }
 
 int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq_axis, PyObject *positions,
-                   PyObject *offset, pe_pos_arg *pos, pe_apply *job) {
-    int outer = PyArray_NDIM(x) - 1, axis[PE_MAX_LOOPS];
+                   PyObject *offset, int naxes, pe_pos_arg *pos, pe_apply *job) {
+    int outer = PyArray_NDIM(x) - 1;
     PyArrayObject *rows;
     int64_t first;
     memset(pos, 0, sizeof *pos);
     if (offsets_arg(fn, offset, &rows, &first) < 0) return -1;
-    job->x = PyArray_BYTES(x), job->out = PyArray_BYTES(out), job->nloops = outer;
-    for (int i = 0; i < outer; i++)
-        job->loops[i] = (pe_loop){(size_t)PyArray_DIM(x, i), PyArray_STRIDE(x, i), PyArray_STRIDE(out, i), 0};
+    pe_apply_axes(x, out, job);
     int status = 0;
     if (rows && (positions != Py_None || outer < 1 || seq_axis == 0 || PyArray_DIM(rows, 0) != PyArray_DIM(x, 0)))
         status = pe_raise_fact(fn, "offset", "an array must be (batch,), the first axis of x, without positions");
-    else if (rows) status = ragged(fn, rows, PyArray_DIM(x, seq_axis), pos);
-    else if (positions != Py_None) {
-        if (pe_positions_array(fn, positions, pos) < 0 || shifted(fn, pos, first) < 0) status = -1;
+    else if (rows) {
+        status = ragged(fn, rows, PyArray_DIM(x, seq_axis), pos);
+        if (status == 0) job->loops[0].pos = (size_t)PyArray_DIM(x, seq_axis), job->loops[seq_axis].pos = 1;
+    } else if (positions != Py_None) {
+        if (pe_positions_array(fn, positions, pos) < 0 || shifted(fn, pos, first) < 0 ||
+            (naxes > 1 && pe_leading_axis(fn, naxes, pos) < 0) ||
+            pe_apply_match(fn, "positions", pos->array, pos->ndim, pos->dims, x, seq_axis, job) < 0 ||
+            pe_no_overlap(fn, "positions", pos->array, out, false) < 0)
+            status = -1;
     } else {
         pos->p = (pe_positions){.kind = PE_POS_RANGE, .first = first};
         if (outer > 0) job->loops[seq_axis].pos = 1;
-    }
-    if (status == 0 && pos->array) {
-        if (rows) axis[0] = 0, axis[1] = seq_axis;
-        else status = match(fn, x, seq_axis, pos, axis);
-        size_t step = 1;
-        for (int i = pos->ndim; status == 0 && i-- > 0; step *= (size_t)pos->dims[i])
-            if (pos->dims[i] > 1) job->loops[axis[i]].pos = step;
-        if (status == 0) status = pe_no_overlap(fn, "positions", pos->array, out, false);
     }
     pe_drop(rows);
     if (status < 0) pe_pos_free(pos);

@@ -1,0 +1,125 @@
+"""Rotary embedding beside NumPy, torch and a copy; one token, and a long prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import posenc
+
+Job = tuple[str, dict[str, Callable[[], Any]]]
+
+
+def rotate_half(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    half = x.shape[-1] // 2
+    return x * cos + np.concatenate((-x[..., half:], x[..., :half]), -1) * sin
+
+
+def tables(positions: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    angle = positions[:, None] * 10000.0 ** (-np.arange(0, dim, 2) / dim)
+    angle = np.concatenate((angle, angle), -1)
+    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+
+
+def onnxruntime_peer(
+    x: np.ndarray, cos: np.ndarray, sin: np.ndarray
+) -> dict[str, Callable[[], Any]]:
+    try:
+        import onnxruntime
+        from onnx import TensorProto, helper
+    except ImportError:
+        return {}
+    shape = list(x.shape)
+    half = x.shape[-1] // 2
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "RotaryEmbedding",
+                ["x", "p", "c", "s"],
+                ["y"],
+                domain="com.microsoft",
+                interleaved=0,
+            )
+        ],
+        "rope",
+        [
+            value("x", TensorProto.FLOAT, shape),
+            value("p", TensorProto.INT64, [1]),
+            value("c", TensorProto.FLOAT, [len(cos), half]),
+            value("s", TensorProto.FLOAT, [len(sin), half]),
+        ],
+        [value("y", TensorProto.FLOAT, shape)],
+    )
+    opset = [helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, ["CPUExecutionProvider"]
+    )
+    feed = {
+        "x": x,
+        "p": np.zeros(1, np.int64),
+        "c": np.ascontiguousarray(cos[:, :half]),
+        "s": np.ascontiguousarray(sin[:, :half]),
+    }
+    return {"onnxruntime, tables ready": lambda: session.run(None, feed)}
+
+
+def jobs() -> Iterator[Job]:
+    rng = np.random.default_rng(0)
+    token = rng.standard_normal((1, 32, 1, 128)).astype(np.float32)
+    plan, out = posenc.rope_plan(128, layout="half"), np.empty_like(token)
+    cos, sin = tables(np.array([1000]), 128)
+    want = rotate_half(token, cos, sin)
+    assert np.allclose(posenc.rope(token, offset=1000, plan=plan), want, atol=1e-5)
+    yield (
+        "rope float32, one token, 32 x 128",
+        {
+            "posenc": lambda: posenc.rope(token, offset=1000, plan=plan),
+            "numpy, tables ready": lambda: rotate_half(token, cos, sin),
+        },
+    )
+    yield (
+        "rope float32, one token, 32 x 128, out=",
+        {
+            "posenc": lambda: posenc.rope(token, offset=1000, plan=plan, out=out),
+            "numpy, tables ready": lambda: rotate_half(token, cos, sin),
+        },
+    )
+    for layout in ("half", "interleaved"):
+        plan = posenc.rope_plan(128, layout=layout)
+        x = rng.standard_normal((1, 32, 8192, 128)).astype(np.float32)
+        out = np.empty_like(x)
+        cos, sin = tables(np.arange(8192), 128)
+        peers = onnxruntime_peer(x, cos, sin) if layout == "half" else {}
+        yield (
+            f"rope float32 1 x 32 x 8192 x 128, {layout}, out=",
+            {
+                "posenc": lambda plan=plan, x=x, out=out: posenc.rope(x, plan=plan, out=out),
+                "memcpy": lambda x=x, out=out: np.copyto(out, x),
+                **peers,
+            },
+        )
+        yield (
+            f"rope float32 1 x 32 x 8192 x 128, {layout}, in place",
+            {
+                "posenc": lambda plan=plan, x=x: posenc.rope(x, plan=plan, out=x),
+                "memcpy": lambda x=x, out=out: np.copyto(out, x),
+            },
+        )
+        for dtype in (np.float16,):
+            h = x.astype(dtype)
+            o = np.empty_like(h)
+            yield (
+                f"rope {np.dtype(dtype).name} 1 x 32 x 8192 x 128, {layout}, out=",
+                {
+                    "posenc": lambda plan=plan, h=h, o=o: posenc.rope(h, plan=plan, out=o),
+                    "posenc float32": lambda plan=plan, x=x, out=out: posenc.rope(
+                        x, plan=plan, out=out
+                    ),
+                },
+            )
