@@ -161,8 +161,11 @@ void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out) {
 }
 
 void pe_num_fixed(const pe_num *x, uint64_t f[4]) {
-    memcpy(f, x->mant, 32);                              /* the point: 64 bits below the top of f */
-    int64_t s = 64 - x->exp;
-    if (s >= 0) wide_shr(f, (uint64_t)s, 4);
-    else wide_shl(f, (uint64_t)-s, 4);
+    uint64_t t[10] = {0};                                /* mant, with room for any shift to either side */
+    int64_t s = 64 - x->exp;                             /* the point: 64 bits below the top of f */
+    if (s > 256) s = 256;
+    if (s < 0) s = 0;                                    /* check.c has refused it */
+    unsigned limbs = (unsigned)s / 64, bits = (unsigned)s % 64;
+    memcpy(t, x->mant, sizeof x->mant);
+    for (unsigned k = 0; k < 4; k++) f[k] = t[k + limbs] >> bits | t[k + limbs + 1] << 1 << (63 - bits);
 }

@@ -23,13 +23,13 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
     for (size_t at = 0; at < units && status == 0;) {
         if (batch < (size_t)threads) batch = (size_t)threads;
         size_t end = batch < units - at ? at + batch : units;
-        double t0 = milliseconds();
+        double t0 = end < units ? milliseconds() : 0;    /* the last batch tells nothing */
         PyThreadState *saved = PyEval_SaveThread();
         if (threads > 1) pe_parallel(fn, ctx, at, end, threads, work, work_bytes);
         else fn(ctx, at, end, work);
         PyEval_RestoreThread(saved);
-        double ms = milliseconds() - t0;
         if (end < units) {
+            double ms = milliseconds() - t0;
             status = PyErr_CheckSignals();
             if (ms < TARGET_MS / 2.0) batch *= 4;
             else if (ms > 2 * TARGET_MS) batch /= 2;
