@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 __all__ = ["Fields", "show"]
 
-_LONGEST_INT = 2**63  # of a whole number in a config
+_LONGEST_INT = 2**63 - 1  # of a whole number in a config
 _ONE = Decimal(1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -39,11 +39,11 @@ class Temperature:
 class Recipe:
     """All that fixes the plan of a layer; the same for layers that turn alike."""
 
-    layer_type: str
+    layer_type: str = field(compare=False)
     head_dim: int = 0
     dim: int = 0
     base: Decimal = Decimal(1)
-    name: str = ""  # of the dictionary, in errors
+    name: str = field(default="", compare=False)  # of the dictionary, in errors
     parameters: Mapping[str, Any] | None = None  # None: the layer has no rotary embedding
     temperature: Temperature | None = None
 

@@ -84,7 +84,7 @@ def plan_from_config(
     >>> plan
     RopePlan(rotary_dim=128, layout='half', start=0, attention_factor=1.0)
     >>> float(plan.inv_freq[40])
-    3.4279265334594e-05
+    3.428102195952591e-05
     """
     fn = "plan_from_config"
     if seq_len is not None:
@@ -164,6 +164,7 @@ def attention_temperature(
     fn = "attention_temperature"
     p = as_positions(fn, positions)
     p = np.arange(p) if isinstance(p, int) else p
+    p = p.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[p.dtype.kind])
     if (p < 0).any():
         fail(ValueError, fn, "positions", "must not be negative", p.min())
     _, recipe = _recipe(fn, config, layer)
@@ -209,7 +210,7 @@ def describe(path: Config, layer: int | None = None) -> str:
     for recipe, where in groups:
         which = "every layer" if len(groups) == 1 else f"layers {_layers(reader, where)}"
         which = which if layer is None else f"layer {layer}"
-        kind = f" ({recipe.layer_type})" if recipe.layer_type else ""
+        kind = f" ({recipe.layer_type})" if recipe.layer_type and len(groups) > 1 else ""
         head = [f"{reader.source.model_type}, {which}{kind}"]
         if recipe.parameters is None:
             lines = [*head, "no rotary embedding (NoPE)"]
