@@ -166,13 +166,17 @@ typedef void pe_make_fn(const void *maker, size_t begin, size_t end, char *out, 
 pe_make_fn pe_table_make; /* maker: a pe_table */
 
 /* The table of a rotary plan: a row is sin[pairs], cos[pairs], of `type`, each multiplied by factor (rotors.c). Pairs
- * may follow different axes of the positions: part a makes those of axis a, and pairs_of lists them, part by part. */
+ * may follow different axes of the positions: part a makes those of axis a, and pairs_of lists them, part by part. Parts are
+ * float64 when something multiplies them. */
 typedef struct {
     pe_dtype type;
     size_t pairs, nparts;
-    const pe_table *parts; /* PE_HALF; float64 when factor is not 1 */
+    const pe_table *parts; /* PE_HALF */
     const int64_t *pairs_of;
     double factor;
+    /* xPos: times exp(decay[pair] * (p - center)) as well, the exponent kept within +-limit; NULL: not */
+    const double *decay;
+    double center, limit, sign; /* sign -1: divided by it */
 } pe_rotors;
 pe_make_fn pe_rotors_make;
 size_t pe_rotors_work(const pe_rotors *r, size_t rows);

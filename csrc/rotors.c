@@ -15,29 +15,57 @@ size_t pe_rotors_work(const pe_rotors *r, size_t rows) {
     return PE_TABLE_WORK + rows * most;
 }
 
-static void put(const pe_rotors *r, pe_dtype from_type, const char *from, char *to) {
-    if (from_type == r->type) {
-        memcpy(to, from, pe_itemsize(r->type));
-        return;
-    }
-    double v = *(const double *)from * r->factor;
-    if (r->type == PE_F32) *(float *)to = (float)v;
-    else if (r->type == PE_F16) *(pe_f16 *)to = pe_f32_to_f16(pe_f64_to_odd_f32(v));
+/* exp(t) for |t| <= 700, error below 2 ulp of it and of t: t = n ln 2 + r, |r| <= ln 2 / 2, Taylor's series */
+static double exp_f64(double t) {
+    double n = (t * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52; /* rounded to an integer */
+    double r = (t - n * 0x1.62e42fefa0000p-1) - n * 0x1.cf79abc9e3b3ap-40, sum = 1;
+    for (int k = 14; k > 0; k--) sum = 1 + sum * r / k;
+    uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
+    double scale;
+    memcpy(&scale, &bits, 8);
+    return sum * scale;
+}
+
+static double position(pe_pos p) { /* to the nearest double, or so; fractions below 2^-1000 are 0 */
+    double v = (double)p.mag;
+    for (uint32_t s = p.shift; s > 0; s--) v *= 0.5;
+    return p.neg ? -v : v;
+}
+
+/* what multiplies sine and cosine of a pair at a position */
+static double multiplier(const pe_rotors *r, size_t pair, double at) {
+    if (!r->decay) return r->factor;
+    double t = r->sign * r->decay[pair] * (at - r->center);
+    return r->factor * exp_f64(t < -r->limit ? -r->limit : t > r->limit ? r->limit : t);
+}
+
+static void put(pe_dtype type, double v, char *to) {
+    if (type == PE_F64) *(double *)to = v;
+    else if (type == PE_F32) *(float *)to = (float)v;
+    else if (type == PE_F16) *(pe_f16 *)to = pe_f32_to_f16(pe_f64_to_odd_f32(v));
     else *(pe_bf16 *)to = pe_f32_to_bf16(pe_f64_to_odd_f32(v));
 }
 
-static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs, const char *from, char *to) {
-    size_t item = pe_itemsize(t->type), to_item = pe_itemsize(r->type);
-    for (size_t k = 0; k < t->dim; k++) {
-        size_t at = k < t->pairs ? (size_t)pairs[k] : r->pairs + (size_t)pairs[k - t->pairs];
-        put(r, t->type, from + k * item, to + at * to_item);
-        if (r->type == PE_F64) ((double *)to)[at] *= r->factor;
+/* a row of a part to where its pairs stand in the whole row */
+static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs, pe_pos p, const char *from, char *to) {
+    size_t item = pe_itemsize(r->type);
+    double at = r->decay ? position(p) : 0;
+    for (size_t k = 0; k < t->pairs; k++) {
+        char *sine = to + (size_t)pairs[k] * item, *cosine = sine + r->pairs * item;
+        if (r->factor == 1 && !r->decay) {
+            memcpy(sine, from + k * item, item);
+            memcpy(cosine, from + (t->pairs + k) * item, item);
+        } else {
+            double m = multiplier(r, (size_t)pairs[k], at);
+            put(r->type, ((const double *)from)[k] * m, sine);
+            put(r->type, ((const double *)from)[t->pairs + k] * m, cosine);
+        }
     }
 }
 
 void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work) {
     const pe_rotors *r = maker;
-    if (r->nparts == 1 && r->factor == 1) {
+    if (r->nparts == 1 && r->factor == 1 && !r->decay) {
         pe_table_rows(r->parts, begin, end, out, row_bytes, false, work);
         return;
     }
@@ -48,7 +76,8 @@ void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrd
         size_t row = part_row(t);
         if (t->pairs == 0) continue;
         pe_table_rows(t, begin, end, rows, (ptrdiff_t)row, false, work);
-        for (size_t j = 0; j < end - begin; j++) scatter(r, t, pairs, rows + j * row, out + (ptrdiff_t)j * row_bytes);
+        for (size_t j = 0; j < end - begin; j++)
+            scatter(r, t, pairs, pe_pos_at(&t->positions, begin + j), rows + j * row, out + (ptrdiff_t)j * row_bytes);
     }
 }
 

@@ -14,7 +14,9 @@ from .layers import (
 )
 from .learned import embed, lookup
 from .naive import normalized_positions, raw_positions
-from .rope import RopePlan, rope, rope_plan
+from .plan import RopePlan
+from .rope import rope, rope_plan, xpos_plan
+from .rope_cache import apply_rope, rope_qk, rope_shift, rope_tables
 from .runtime import cpu_info, get_num_threads, set_num_threads
 from .sinusoidal import add_sinusoidal, offset_rotation, sinusoidal, wavelengths
 
@@ -28,6 +30,7 @@ __all__ = [
     "add_sinusoidal",
     "alibi_bias",
     "alibi_slopes",
+    "apply_rope",
     "attend",
     "attention_scores",
     "cpu_info",
@@ -41,9 +44,13 @@ __all__ = [
     "raw_positions",
     "rope",
     "rope_plan",
+    "rope_qk",
+    "rope_shift",
+    "rope_tables",
     "set_num_threads",
     "similarity",
     "sinusoidal",
     "softmax",
     "wavelengths",
+    "xpos_plan",
 ]

@@ -36,6 +36,7 @@ def add_sinusoidal(
     /,
 ) -> _Array: ...
 def rope(
+    fn: Any,
     x: Any,
     positions: Any,
     offset: Any,
@@ -46,6 +47,7 @@ def rope(
     inverse: Any,
     adjoint: Any,
     out: Any,
+    run: bool,
     /,
 ) -> _Array: ...
 def rope_tables(plan: Any, positions: Any, dtype: Any, /) -> _Array: ...

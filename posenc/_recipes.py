@@ -12,7 +12,7 @@ from typing import Any
 from ._fields import Fields, show
 from ._methods import CONTEXT
 from ._sources import Source
-from .rope import RopePlan
+from .plan import RopePlan
 from .scaling import WIDEST, mrope_axes, read_frequencies, rope_type, scaling_notes
 
 __all__ = ["Reader", "Recipe", "Temperature"]

@@ -14,7 +14,7 @@ from ._args import Array, as_positions, fail, integer, positive_int
 from ._methods import CONTEXT
 from ._recipes import Reader, Recipe, ranges
 from ._sources import open_config
-from .rope import RopePlan
+from .plan import RopePlan
 
 __all__ = ["attention_temperature", "describe", "explain_plan", "plan_from_config"]
 

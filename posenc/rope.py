@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
-from fractions import Fraction
+from collections.abc import Mapping
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -12,169 +11,11 @@ import numpy.typing as npt
 
 from . import _core
 from ._args import Array, fail, integer, number, positive_int
+from .plan import RopePlan
+from .scaling import mrope_axes, scaled_frequencies, scaling_notes
 from .sinusoidal import Layout
 
-__all__ = ["RopePlan", "rope", "rope_plan"]
-
-
-class RopePlan:
-    """What a rotary embedding does to one head: made by `rope_plan`, used by `rope`.
-
-    Pair i of the turning channels is rotated by ``position * inv_freq[i]`` radians. Every rotary
-    scheme is a way to fill a plan.
-
-    Parameters
-    ----------
-    inv_freq : array_like
-        One angle a token for each pair, in radians; finite, not negative.
-    layout : {"interleaved", "half"}, optional
-        Pairs (2i, 2i + 1), or (i, i + rotary_dim/2).
-    start : int, optional
-        The first channel that turns; those outside ``start .. start + rotary_dim`` are copied.
-    axis : array_like of int, optional
-        Which axis of the positions turns each pair; default: zeros, text.
-    attention_factor : float, optional
-        Multiplies the turned channels.
-
-    Attributes
-    ----------
-    inv_freq : ndarray
-        float64, read-only.
-    axis : ndarray
-        int64, read-only: which axis of the positions turns each pair; zeros for text.
-    layout : str
-    rotary_dim : int
-        How many channels turn: twice the number of pairs.
-    start : int
-    attention_factor : float
-    notes : dict
-        Where the plan comes from, for people: method, base, lengths, model.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
-
-    References
-    ----------
-    Su et al., "RoFormer", 2021, arXiv:2104.09864.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> posenc.RopePlan([1.0, 0.1], layout="half")
-    RopePlan(rotary_dim=4, layout='half', start=0, attention_factor=1.0)
-    """
-
-    __slots__ = (
-        "_parts",
-        "attention_factor",
-        "axis",
-        "inv_freq",
-        "layout",
-        "notes",
-        "rotary_dim",
-        "start",
-    )
-
-    def __init__(
-        self,
-        inv_freq: npt.ArrayLike,
-        *,
-        layout: Layout = "interleaved",
-        start: int = 0,
-        axis: npt.ArrayLike | None = None,
-        attention_factor: float = 1.0,
-    ) -> None:
-        try:
-            given = np.asarray(inv_freq)
-        except ValueError:
-            fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", "a ragged list")
-        if given.dtype.kind not in "iuf":
-            fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", given.dtype)
-        freq = np.array(given, dtype=np.float64)
-        if freq.ndim != 1:
-            fail(ValueError, "RopePlan", "inv_freq", "must have one axis", freq.ndim)
-        if not (np.isfinite(freq) & (freq >= 0) & (freq < 2.0**60)).all():
-            fail(ValueError, "RopePlan", "inv_freq", "must be from 0 to 2^60", freq)
-        turns = _core.turns_from(freq)
-        self._fill(freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
-
-    def _fill(
-        self,
-        inv_freq: Array,
-        turns: Array,
-        layout: Layout,
-        start: int = 0,
-        *,
-        axis: npt.ArrayLike | None = None,
-        attention_factor: float = 1.0,
-    ) -> None:
-        if layout not in ("interleaved", "half"):
-            wanted = 'must be "interleaved" or "half"'
-            fail(ValueError, "RopePlan", "layout", wanted, repr(layout))
-        axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
-        if axes.dtype.kind not in "iu":
-            fail(TypeError, "RopePlan", "axis", "must be integers", axes.dtype)
-        if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 8).any():
-            wanted = f"must be {len(inv_freq)} integers from 0 to 7"
-            fail(ValueError, "RopePlan", "axis", wanted, axes)
-        factor = number("RopePlan", "attention_factor", attention_factor, positive=True)
-        self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
-        inv_freq.flags.writeable = self.axis.flags.writeable = False
-        self.layout = layout
-        self.rotary_dim = 2 * len(inv_freq)
-        self.start = integer("RopePlan", "start", start, least=0)
-        self.attention_factor = factor
-        # for the core: the frequencies again, in turns to 256 bits, exact at any position, and the rest
-        several = self.axis if axes.any() else None
-        self._parts = (turns, several, layout, self.rotary_dim, self.start, factor)
-        self.notes: dict[str, Any] = {}
-
-    @classmethod
-    def _exact(
-        cls,
-        freqs: Sequence[Fraction | Decimal],
-        layout: Layout,
-        start: int = 0,
-        *,
-        axis: npt.ArrayLike | None = None,
-        attention_factor: float = 1.0,
-    ) -> RopePlan:
-        """A plan of frequencies known to some 80 digits: rounded once for `inv_freq`."""
-        plan = cls.__new__(cls)
-        turns = _exact_turns([Fraction(f) for f in freqs])
-        inv_freq = np.array([float(f) for f in freqs])
-        plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
-        return plan
-
-    def __repr__(self) -> str:
-        return (
-            f"RopePlan(rotary_dim={self.rotary_dim}, layout={self.layout!r}, start={self.start}, "
-            f"attention_factor={self.attention_factor})"
-        )
-
-
-# 2 pi to 90 digits
-_TWO_PI = Fraction(
-    "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606965068"
-)
-
-
-def _exact_turns(freqs: Sequence[Fraction]) -> Array:
-    """Frequencies in turns as the core keeps them: four limbs of mantissa, then the exponent."""
-    turns = np.zeros((len(freqs), 5), np.uint64)
-    for row, freq in zip(turns, freqs, strict=True):
-        t = freq / _TWO_PI
-        if t == 0:
-            continue
-        exp = t.numerator.bit_length() - t.denominator.bit_length()
-        mant = (t.numerator << (256 + 64 - exp)) // t.denominator  # 320 bits, give or take one
-        excess = mant.bit_length() - 256
-        mant, exp = mant >> excess, exp + excess - 64
-        row[:] = [mant >> 64 * k & (2**64 - 1) for k in range(4)] + [exp % 2**64]
-    turns.flags.writeable = False
-    return turns
+__all__ = ["RopePlan", "rope", "rope_plan", "xpos_plan"]
 
 
 def rope_plan(
@@ -184,15 +25,17 @@ def rope_plan(
     layout: Layout = "interleaved",
     rotary_dim: int | None = None,
     start: int = 0,
+    scaling: Mapping[str, Any] | None = None,
+    seq_len: int | None = None,
 ) -> RopePlan:
-    """The plan of the plain rotary embedding: ``inv_freq[i] = base^(-2i / rotary_dim)``.
+    """The plan of a rotary embedding: ``inv_freq[i] = base^(-2i / rotary_dim)``, or scaled.
 
     Parameters
     ----------
     dim : int
         The width of a head, at least 1.
     base : float, optional
-        Finite and above 0.
+        Finite and above 0. `rope_theta` in `scaling` takes the place of the default.
     layout : {"interleaved", "half"}, optional
         Pairs (2i, 2i + 1) as in GPT-J and RoFormer, or (i, i + rotary_dim/2) as in GPT-NeoX and
         the Llama of Hugging Face.
@@ -201,6 +44,12 @@ def rope_plan(
         this width, not from that of the head.
     start : int, optional
         The first channel that turns.
+    scaling : mapping, optional
+        `rope_scaling` or `rope_parameters` as Hugging Face spells them: "linear", "ntk",
+        "dynamic", "yarn", "longrope", "llama3", "proportional" and so on, with their numbers. See
+        `posenc.scaling.scaled_frequencies` for each formula.
+    seq_len : int, optional
+        The live length in tokens, for "dynamic" and "longrope".
 
     Returns
     -------
@@ -209,7 +58,8 @@ def rope_plan(
     Raises
     ------
     TypeError, ValueError
-        If an argument is of the wrong kind or out of range.
+        If an argument is of the wrong kind or out of range; for `scaling`, one error that lists
+        all its problems.
 
     Notes
     -----
@@ -224,22 +74,44 @@ def rope_plan(
     >>> import posenc
     >>> posenc.rope_plan(8).inv_freq
     array([1.   , 0.1  , 0.01 , 0.001])
+    >>> posenc.rope_plan(8, scaling={"rope_type": "linear", "factor": 4.0}).inv_freq
+    array([0.25   , 0.025  , 0.0025 , 0.00025])
     >>> posenc.rope_plan(8, rotary_dim=4)
     RopePlan(rotary_dim=4, layout='interleaved', start=0, attention_factor=1.0)
     """
-    dim = positive_int("rope_plan", "dim", dim)
-    width = dim if rotary_dim is None else positive_int("rope_plan", "rotary_dim", rotary_dim)
-    start = integer("rope_plan", "start", start, least=0)
+    fn = "rope_plan"
+    dim = positive_int(fn, "dim", dim)
+    width = dim if rotary_dim is None else positive_int(fn, "rotary_dim", rotary_dim)
+    start = integer(fn, "start", start, least=0)
     if width % 2:
-        name = "dim" if rotary_dim is None else "rotary_dim"
-        fail(ValueError, "rope_plan", name, "must be even", width)
+        fail(ValueError, fn, "dim" if rotary_dim is None else "rotary_dim", "must be even", width)
     if start + width > dim:
-        fail(ValueError, "rope_plan", "rotary_dim", f"must be at most {dim - start}", width)
+        fail(ValueError, fn, "rotary_dim", f"must be at most {dim - start}", width)
     if layout not in ("interleaved", "half"):
-        fail(ValueError, "rope_plan", "layout", 'must be "interleaved" or "half"', repr(layout))
-    plan = RopePlan.__new__(RopePlan)
-    inv_freq = _core.inv_freq("rope_plan", width, base, False)
-    plan._fill(inv_freq, _core.turns("rope_plan", width, base, 0.0, 1.0), layout, start)
+        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    if scaling is None:
+        plan = RopePlan.__new__(RopePlan)
+        inv_freq = _core.inv_freq(fn, width, base, False)
+        plan._fill(inv_freq, _core.turns(fn, width, base, 0.0, 1.0), layout, start)
+    else:
+        own = isinstance(scaling, Mapping) and scaling.get("rope_theta") is not None
+        freqs, factor = scaled_frequencies(
+            width,
+            base=None if own and base == 10000.0 else base,
+            scaling=scaling,
+            seq_len=seq_len,
+            head_dim=dim,
+            fn=fn,
+        )
+        sections = scaling.get("mrope_section")
+        axis = None
+        if sections is not None:
+            axis = mrope_axes(
+                len(freqs), sections, interleaved=scaling.get("mrope_interleaved", False)
+            )
+        plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=factor)
+    given = scaling["rope_theta"] if scaling and scaling.get("rope_theta") is not None else base
+    plan.notes = {"head_dim": dim, **scaling_notes(scaling, given, seq_len)}
     return plan
 
 
@@ -329,4 +201,80 @@ def rope(
         parts = plan._parts
     else:
         fail(TypeError, "rope", "plan", "must be a RopePlan", type(plan).__name__)
-    return _core.rope(x, positions, offset, seq_axis, parts, base, layout, inverse, adjoint, out)
+    return _core.rope(
+        "rope", x, positions, offset, seq_axis, parts, base, layout, inverse, adjoint, out, True
+    )
+
+
+def xpos_plan(
+    dim: int,
+    *,
+    base: float = 10000.0,
+    scale_base: float = 512.0,
+    center: float = 0.0,
+    layout: Layout = "interleaved",
+) -> RopePlan:
+    """The plan of xPos: rotary embedding whose pairs fade with distance.
+
+    With ``z_i = (2i + 0.4 dim) / (1.4 dim)``, queries are turned and multiplied by
+    ``z_i^((p - center) / scale_base)``, keys divided by it, so that a product fades as ``z_i^((m -
+    n) / scale_base)`` with the distance of query m and key n, whatever the centre.
+
+    Parameters
+    ----------
+    dim : int
+        The width of a head, even.
+    base : float, optional
+        As in `rope_plan`.
+    scale_base : float, optional
+        In tokens; above 0.
+    center : float, optional
+        The position where nothing is multiplied: the same for queries and for keys in a cache.
+        Other code takes half the length, which changes as a cache grows and makes its scores
+        wrong.
+    layout : {"interleaved", "half"}, optional
+        As in `rope_plan`.
+
+    Returns
+    -------
+    RopePlan
+        For queries; `for_keys` gives that of the keys, and `rope_qk` uses both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Notes
+    -----
+    The exponent is kept within 80 (690 for float64), so nothing overflows at any length: in
+    float32 scores are true within some 32,000 tokens of the centre, and finite beyond.
+
+    References
+    ----------
+    Sun et al., "A Length-Extrapolatable Transformer", 2022, arXiv:2212.10554.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> plan = posenc.xpos_plan(4)
+    >>> q, k = posenc.rope_qk(np.ones((2, 4)), np.ones((2, 4)), plan=plan)
+    >>> z = (2 * np.arange(2) + 1.6) / 5.6
+    >>> np.allclose(q[1] @ k[0], 2 * (np.cos([1, 0.01]) * z ** (1 / 512)).sum())
+    True
+    """
+    fn = "xpos_plan"
+    dim = positive_int(fn, "dim", dim)
+    if dim % 2:
+        fail(ValueError, fn, "dim", "must be even", dim)
+    scale_base = number(fn, "scale_base", scale_base, positive=True)
+    center = number(fn, "center", center)
+    plan = rope_plan(dim, base=base, layout=layout)
+    with localcontext() as context:
+        context.prec = 40
+        z = [(2 * i + Decimal("0.4") * dim) / (Decimal("1.4") * dim) for i in range(dim // 2)]
+        decay = np.array([float(x.ln() / Decimal(scale_base)) for x in z])
+    decay.flags.writeable = False
+    plan._decays(plan._parts[0], decay, center)
+    plan.notes = {**plan.notes, "method": "xpos", "scale_base": scale_base, "center": center}
+    return plan

@@ -1,7 +1,7 @@
 /* bind_rope.c - rotary embedding by a plan. The public signatures are in posenc/rope.py.
  *
- * A plan comes as the tuple (turns, axis, layout, rotary_dim, start, attention_factor) that RopePlan keeps, or None: then
- * base and layout over the whole width of x. */
+ * A plan comes as the tuple (turns, axis or None, layout, rotary_dim, start, attention_factor, decay or None, center) that
+ * RopePlan keeps, or None: then base and layout over the whole width of x. */
 #include "core.h"
 
 typedef struct {
@@ -11,22 +11,25 @@ typedef struct {
     double factor;
     int naxes;
     const int64_t *axis; /* of each pair, when naxes > 1 */
+    const double *decay; /* of each pair, or NULL */
+    double center, sign;
     pe_num *sorted;      /* turns by axis, then pairs_of; malloc */
     pe_table parts[PE_MAX_AXES];
     pe_rotors rotors;
 } plan;
 
 static int plan_arg(const char *fn, PyObject *obj, plan *p) {
-    PyObject *turns, *axis;
+    PyObject *turns, *axis, *decay;
     const char *layout;
     long long rotary_dim, start;
-    if (!PyTuple_Check(obj) ||
-        !PyArg_ParseTuple(obj, "OOsLLd", &turns, &axis, &layout, &rotary_dim, &start, &p->factor)) {
+    if (!PyTuple_Check(obj) || !PyArg_ParseTuple(obj, "OOsLLdOd", &turns, &axis, &layout, &rotary_dim, &start,
+                                                 &p->factor, &decay, &p->center)) {
         PyErr_Clear();
         return pe_raise_type(fn, "plan", "a RopePlan", obj);
     }
     p->turns = Py_NewRef(turns), p->rotary_dim = rotary_dim, p->start = start, p->naxes = 1;
     p->layout = strcmp(layout, "half") == 0 ? PE_HALF : PE_INTERLEAVED;
+    if (decay != Py_None) p->decay = PyArray_DATA((PyArrayObject *)decay);
     if (axis == Py_None) return 0;
     p->axis = PyArray_DATA((PyArrayObject *)axis);
     for (int64_t i = 0; i < rotary_dim / 2; i++)
@@ -39,8 +42,9 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
     size_t pairs = (size_t)p->rotary_dim / 2, at = 0;
     const pe_num *turns = pairs ? PyArray_DATA((PyArrayObject *)p->turns) : NULL;
     int64_t *pairs_of = NULL;
-    pe_dtype inner = p->factor == 1 ? type : PE_F64;
-    if (p->naxes > 1 || p->factor != 1) {
+    bool plain = p->factor == 1 && !p->decay;
+    pe_dtype inner = plain ? type : PE_F64;
+    if (p->naxes > 1 || !plain) {
         p->sorted = malloc(pairs * (sizeof *p->sorted + sizeof *pairs_of) + 1);
         if (!p->sorted) return pe_raise_memory(fn, "plan");
         pairs_of = (int64_t *)(p->sorted + pairs);
@@ -57,7 +61,9 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
         t->positions = pos->p;
         if (pos->p.data) t->positions.data = (const char *)pos->p.data + (size_t)a * pos->axis_step * 8;
     }
-    p->rotors = (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->factor};
+    double limit = type == PE_F64 ? 690 : 80; /* e^690, e^80: within the range of the arithmetic */
+    p->rotors =
+        (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->factor, p->decay, p->center, limit, p->sign};
     return 0;
 }
 
@@ -84,13 +90,12 @@ static PyArrayObject *output(const char *fn, PyArrayObject *x, PyObject *out) {
     return a;
 }
 
-/* rope(x, positions, offset, seq_axis, plan, base, layout, inverse, adjoint, out) */
+/* rope(fn, x, positions, offset, seq_axis, plan, base, layout, inverse, adjoint, out, run); run False: only the checks */
 PE_FUNCTION(rope) {
-    static const char fn[] = "rope";
     pe_state *s = pe_state_of(module);
     PyArrayObject *x = NULL, *out = NULL;
     PyObject *result = NULL;
-    plan p = {.factor = 1, .naxes = 1};
+    plan p = {.factor = 1, .sign = 1, .naxes = 1};
     pe_rope turn = {.kernels = s->kernels};
     pe_apply job = {.make = pe_rotors_make, .fn = pe_rope_rows, .ctx = &turn};
     pe_pos_arg pos = {.array = NULL};
@@ -98,19 +103,20 @@ PE_FUNCTION(rope) {
     bool inverse, adjoint;
     int axis = 0;
     (void)nargs;
-    if (arrays(s, fn, args[0], args[3], &x, &turn.type, &axis) < 0 || pe_bool(fn, "inverse", args[7], &inverse) < 0 ||
-        pe_bool(fn, "adjoint", args[8], &adjoint) < 0)
+    const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
+    if (!fn || arrays(s, fn, args[1], args[4], &x, &turn.type, &axis) < 0 ||
+        pe_bool(fn, "inverse", args[8], &inverse) < 0 || pe_bool(fn, "adjoint", args[9], &adjoint) < 0)
         goto done;
     if (inverse && adjoint) {
         pe_raise_fact(fn, "adjoint", "inverse and adjoint exclude each other");
         goto done;
     }
     int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1);
-    if (args[4] != Py_None) {
-        if (plan_arg(fn, args[4], &p) < 0) goto done;
+    if (args[5] != Py_None) {
+        if (plan_arg(fn, args[5], &p) < 0) goto done;
     } else {
         p.rotary_dim = width;
-        if (pe_double(fn, "base", args[5], &w.base) < 0 || pe_layout_arg(fn, args[6], &p.layout) < 0) goto done;
+        if (pe_double(fn, "base", args[6], &w.base) < 0 || pe_layout_arg(fn, args[7], &p.layout) < 0) goto done;
     }
     pe_status bad = pe_check_rotary(width, p.rotary_dim, p.start);
     if (bad.code == PE_ERR_ODD) bad.arg = "x: last axis";
@@ -120,15 +126,15 @@ PE_FUNCTION(rope) {
         if (pe_raise_status(fn, pe_check_wave(width > 0 ? width : 2, &w)) < 0) goto done;
         if (width > 0 && !(p.turns = pe_turns(s, fn, &w, &turns))) goto done;
     }
-    out = output(fn, x, args[9]);
-    if (!out || pe_apply_loops(fn, x, out, axis, args[1], args[2], p.naxes, &pos, &job) < 0) goto done;
-    if (inverse) p.factor = 1 / p.factor;
+    out = output(fn, x, args[10]);
+    if (!out || pe_apply_loops(fn, x, out, axis, args[2], args[3], p.naxes, &pos, &job) < 0) goto done;
+    if (inverse) p.factor = 1 / p.factor, p.sign = -1;
     if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32) < 0) goto done;
     turn.layout = p.layout, turn.inverse = inverse || adjoint;
     turn.dim = (size_t)width, turn.start = (size_t)p.start, turn.rotary_dim = (size_t)p.rotary_dim;
     job.maker = &p.rotors, job.make_work = pe_rotors_work(&p.rotors, PE_CHUNK);
     job.table_row = turn.rotary_dim * pe_itemsize(p.rotors.type);
-    if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
+    if (args[11] != Py_True || pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);
     plan_free(&p);
@@ -157,7 +163,7 @@ PE_FUNCTION(rope_tables) {
     pe_state *s = pe_state_of(module);
     PyArrayObject *out = NULL;
     PyObject *result = NULL;
-    plan p = {.factor = 1, .naxes = 1};
+    plan p = {.factor = 1, .sign = 1, .naxes = 1};
     pe_pos_arg pos = {.array = NULL};
     pe_dtype type;
     npy_intp dims[PE_MAX_LOOPS + 2];

@@ -1,0 +1,237 @@
+"""What every rotary scheme fills in: which channels turn, how fast, by which position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._args import Array, fail, integer, number
+from .sinusoidal import Layout
+
+__all__ = ["RopePlan"]
+
+# 2 pi to 90 digits
+_TWO_PI = Fraction(
+    "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606965068"
+)
+
+
+class RopePlan:
+    """What a rotary embedding does to one head: made by `rope_plan`, used by `rope`.
+
+    Pair i of the turning channels is rotated by ``position * inv_freq[i]`` radians. Every rotary
+    scheme is a way to fill a plan.
+
+    Parameters
+    ----------
+    inv_freq : array_like
+        One angle a token for each pair, in radians; finite, not negative.
+    layout : {"interleaved", "half"}, optional
+        Pairs (2i, 2i + 1), or (i, i + rotary_dim/2).
+    start : int, optional
+        The first channel that turns; those outside ``start .. start + rotary_dim`` are copied.
+    axis : array_like of int, optional
+        Which axis of the positions turns each pair; default: zeros, text.
+    attention_factor : float, optional
+        Multiplies the turned channels.
+
+    Attributes
+    ----------
+    inv_freq : ndarray
+        float64, read-only.
+    axis : ndarray
+        int64, read-only: which axis of the positions turns each pair; zeros for text.
+    layout : str
+    rotary_dim : int
+        How many channels turn: twice the number of pairs.
+    start : int
+    attention_factor : float
+    decay : ndarray or None
+        Of xPos: the logarithm a token of what multiplies each pair; None without.
+    center : float
+        Of xPos: the position where that is 1.
+    notes : dict
+        Where the plan comes from, for people: method, base, lengths, model.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.RopePlan([1.0, 0.1], layout="half")
+    RopePlan(rotary_dim=4, layout='half', start=0, attention_factor=1.0)
+    """
+
+    __slots__ = (
+        "_parts",
+        "attention_factor",
+        "axis",
+        "center",
+        "decay",
+        "inv_freq",
+        "layout",
+        "notes",
+        "rotary_dim",
+        "start",
+    )
+
+    def __init__(
+        self,
+        inv_freq: npt.ArrayLike,
+        *,
+        layout: Layout = "interleaved",
+        start: int = 0,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
+    ) -> None:
+        try:
+            given = np.asarray(inv_freq)
+        except ValueError:
+            fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", "a ragged list")
+        if given.dtype.kind not in "iuf":
+            fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", given.dtype)
+        freq = np.array(given, dtype=np.float64)
+        if freq.ndim != 1:
+            fail(ValueError, "RopePlan", "inv_freq", "must have one axis", freq.ndim)
+        if not (np.isfinite(freq) & (freq >= 0) & (freq < 2.0**60)).all():
+            fail(ValueError, "RopePlan", "inv_freq", "must be from 0 to 2^60", freq)
+        turns = _core.turns_from(freq)
+        self._fill(freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
+
+    def _fill(
+        self,
+        inv_freq: Array,
+        turns: Array,
+        layout: Layout,
+        start: int = 0,
+        *,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
+    ) -> None:
+        if layout not in ("interleaved", "half"):
+            wanted = 'must be "interleaved" or "half"'
+            fail(ValueError, "RopePlan", "layout", wanted, repr(layout))
+        axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
+        if axes.dtype.kind not in "iu":
+            fail(TypeError, "RopePlan", "axis", "must be integers", axes.dtype)
+        if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 8).any():
+            wanted = f"must be {len(inv_freq)} integers from 0 to 7"
+            fail(ValueError, "RopePlan", "axis", wanted, axes)
+        factor = number("RopePlan", "attention_factor", attention_factor, positive=True)
+        self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
+        inv_freq.flags.writeable = self.axis.flags.writeable = False
+        self.layout = layout
+        self.rotary_dim = 2 * len(inv_freq)
+        self.start = integer("RopePlan", "start", start, least=0)
+        self.attention_factor = factor
+        self.notes: dict[str, Any] = {}
+        self._decays(turns, None, 0.0)
+
+    def _decays(self, turns: Array, decay: Array | None, center: float) -> None:
+        """What xPos adds; and the tuple for the core, with the frequencies to 256 bits."""
+        self.decay, self.center = decay, center
+        axis = self.axis if self.axis.any() else None
+        whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)
+        self._parts = (turns, axis, *whole)
+
+    def for_keys(self) -> RopePlan:
+        """The plan of the keys: xPos divides them by what it multiplies the queries with.
+
+        Returns
+        -------
+        RopePlan
+            The plan itself if it does not decay.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> plan = posenc.rope_plan(8)
+        >>> plan.for_keys() is plan
+        True
+        """
+        if self.decay is None:
+            return self
+        keys = copy(self)
+        keys._decays(self._parts[0], -self.decay, self.center)
+        return keys
+
+    def explain(self) -> str:
+        """Say in words and a table what the plan does.
+
+        Returns
+        -------
+        str
+            Method, base, lengths, attention factor, wavelengths in tokens, and how many pairs turn
+            as without scaling, slower, or in between.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> print(posenc.rope_plan(4).explain().splitlines()[0].split())
+        ['method', 'default']
+        """
+        from .config import explain_plan
+
+        return explain_plan(self)
+
+    @classmethod
+    def _exact(
+        cls,
+        freqs: Sequence[Fraction | Decimal],
+        layout: Layout,
+        start: int = 0,
+        *,
+        axis: npt.ArrayLike | None = None,
+        attention_factor: float = 1.0,
+    ) -> RopePlan:
+        """A plan of frequencies known to some 80 digits: rounded once for `inv_freq`."""
+        plan = cls.__new__(cls)
+        turns = pack_turns([Fraction(f) / _TWO_PI for f in freqs])
+        inv_freq = np.array([float(f) for f in freqs])
+        plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
+        return plan
+
+    def __repr__(self) -> str:
+        return (
+            f"RopePlan(rotary_dim={self.rotary_dim}, layout={self.layout!r}, start={self.start}, "
+            f"attention_factor={self.attention_factor})"
+        )
+
+
+def pack_turns(turns: Sequence[Fraction]) -> Array:
+    """Turns a token as the core keeps them: four limbs of mantissa, then the exponent."""
+    packed = np.zeros((len(turns), 5), np.uint64)
+    for row, t in zip(packed, turns, strict=True):
+        if t == 0:
+            continue
+        exp = t.numerator.bit_length() - t.denominator.bit_length()
+        mant = (t.numerator << (256 + 64 - exp)) // t.denominator  # 320 bits, give or take one
+        excess = mant.bit_length() - 256
+        mant, exp = mant >> excess, exp + excess - 64
+        row[:] = [mant >> 64 * k & (2**64 - 1) for k in range(4)] + [exp % 2**64]
+    packed.flags.writeable = False
+    return packed
+
+
+def unpack_turns(packed: Array) -> list[Fraction]:
+    """The other way round."""
+    result = []
+    for *limbs, exp in packed.tolist():
+        mant = sum(limb << 64 * k for k, limb in enumerate(limbs))
+        exp = exp - 2**64 if exp >= 2**63 else exp
+        result.append(mant * Fraction(2) ** (exp - 256))
+    return result

@@ -1,0 +1,305 @@
+"""Rotary embedding beyond one call: tables to keep, queries and keys together, keys in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._args import Array, fail
+from .plan import RopePlan, pack_turns, unpack_turns
+from .sinusoidal import Layout
+
+__all__ = ["apply_rope", "rope_qk", "rope_shift", "rope_tables"]
+
+
+def _plan(fn: str, plan: RopePlan) -> RopePlan:
+    if not isinstance(plan, RopePlan):
+        fail(TypeError, fn, "plan", "must be a RopePlan", type(plan).__name__)
+    return plan
+
+
+def rope_tables(
+    plan: RopePlan, positions: int | npt.ArrayLike, *, dtype: npt.DTypeLike = np.float32
+) -> tuple[Array, Array]:
+    """Cosines and sines of a plan at positions: ``cos(p inv_freq[i])``, times the attention factor.
+
+    Parameters
+    ----------
+    plan : RopePlan
+        For several position axes, `positions` has one more, leading, axis.
+    positions : int or array_like
+        In tokens: a count n, meaning 0 .. n-1, or an array of integers or floats of any shape.
+    dtype : dtype, optional
+        float16, bfloat16 (of ml_dtypes), float32 or float64.
+
+    Returns
+    -------
+    cos, sin : ndarray
+        Each of shape ``positions.shape + (pairs,)``, without the leading axis of several.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind, or a position is not finite.
+    MemoryError
+        If the tables do not fit.
+
+    Notes
+    -----
+    Correctly rounded; with an attention factor, the float64 value times the factor, rounded once.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> cos, sin = posenc.rope_tables(posenc.rope_plan(4), [0, 1])
+    >>> sin
+    array([[0.        , 0.        ],
+           [0.84147096, 0.00999983]], dtype=float32)
+    """
+    both = _core.rope_tables(_plan("rope_tables", plan)._parts, positions, dtype)
+    return both[..., 1, :].copy(), both[..., 0, :].copy()
+
+
+def apply_rope(
+    x: npt.ArrayLike,
+    cos: npt.ArrayLike,
+    sin: npt.ArrayLike,
+    *,
+    layout: Layout = "interleaved",
+    seq_axis: int = -2,
+    out: Array | None = None,
+) -> Array:
+    """Turn the pairs of x by angles whose cosines and sines are given.
+
+    Pair i, ``(a, b)``, becomes ``(a cos - b sin, b cos + a sin)``.
+
+    Parameters
+    ----------
+    x : array_like
+        As in `rope`.
+    cos, sin : array_like
+        Of one shape, the last axis one entry a pair: the first ``2 pairs`` channels of x turn.
+        The axes before it are matched as positions are in `rope`.
+    layout, seq_axis, out
+        As in `rope`.
+
+    Returns
+    -------
+    ndarray
+        The shape and dtype of x.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If shapes do not fit or an argument is of the wrong kind.
+
+    Notes
+    -----
+    Float64 for float64 x, else float32, to which the tables are rounded. `rope` gives the same
+    bits as its tables in that dtype.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> cos, sin = posenc.rope_tables(posenc.rope_plan(4), 2, dtype="float64")
+    >>> posenc.apply_rope(np.ones((2, 4)), cos, sin)
+    array([[ 1.        ,  1.        ,  1.        ,  1.        ],
+           [-0.30116868,  1.38177329,  0.98995017,  1.00994983]])
+    """
+    fn = "apply_rope"
+    x = np.asarray(x)
+    tables = []
+    for name, value in (("cos", cos), ("sin", sin)):
+        table = np.asarray(value)
+        if table.dtype.kind not in "fiu" and table.dtype.name != "bfloat16":
+            fail(TypeError, fn, name, "must be real numbers", table.dtype)
+        if table.ndim == 0:
+            fail(ValueError, fn, name, "must have at least one axis", 0)
+        tables.append(table)
+    if tables[0].shape != tables[1].shape:
+        fail(
+            ValueError, fn, "sin", f"must have the shape of cos, {tables[0].shape}", tables[1].shape
+        )
+    wide = x.dtype == np.float64 or x.dtype.kind in "iu"
+    both = np.stack(tables[::-1], axis=-2).astype(np.float64 if wide else np.float32, order="C")
+    return _core.apply_rope(fn, x, both, layout, seq_axis, 0, False, out)
+
+
+def rope_qk(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    positions: npt.ArrayLike | None = None,
+    *,
+    plan: RopePlan | None = None,
+    base: float = 10000.0,
+    layout: Layout = "interleaved",
+    offset: int | npt.ArrayLike = 0,
+    seq_axis: int = -2,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Turn queries and keys of the same positions: ``rope(q), rope(k)``.
+
+    Parameters
+    ----------
+    q, k : array_like
+        As x in `rope`; they may differ in the number of heads (grouped queries) and need not have
+        the same dtype.
+    positions, plan, base, layout, offset, seq_axis
+        As in `rope`. Keys of a plan with xPos are divided by what multiplies the queries.
+    out : tuple of two ndarrays, optional
+        Where to write; ``out=(q, k)`` turns both in place.
+
+    Returns
+    -------
+    q, k : ndarray
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `rope` does; nothing is written if either argument is refused for its kind.
+
+    Notes
+    -----
+    Sines and cosines are made in the cache, some rows at a time, and never written to memory.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> q, k = posenc.rope_qk(np.ones((8, 5, 4)), np.ones((2, 5, 4)), offset=7)
+    >>> bool((q[:2] == k).all())
+    True
+    """
+    fn = "rope_qk"
+    if out is None:
+        outs: tuple[Any, Any] = (None, None)
+    elif isinstance(out, tuple) and len(out) == 2:
+        outs = out
+    else:
+        fail(TypeError, fn, "out", "must be a tuple of two arrays", type(out).__name__)
+    parts = keys = None
+    if plan is not None:
+        parts, keys = _plan(fn, plan)._parts, plan.for_keys()._parts
+    shared = (positions, offset, seq_axis), (base, layout, False, False)
+    # once without running, so that a refusal of k leaves q as it was
+    for run in (False, True):
+        turned = [
+            _core.rope(fn, x, *shared[0], which, *shared[1], to, run)
+            for x, which, to in ((q, parts, outs[0]), (k, keys, outs[1]))
+        ]
+    return turned[0], turned[1]
+
+
+def rope_shift(
+    k: Array,
+    delta: int | float | npt.ArrayLike,
+    *,
+    plan: RopePlan,
+    to: RopePlan | None = None,
+    positions: npt.ArrayLike | None = None,
+    seq_axis: int = -2,
+    out: Array | None = None,
+) -> Array:
+    """Move turned keys, in place: from position p to ``p + delta``, and from one plan to another.
+
+    Rotations add up, so the original keys are not needed: ``R(delta) R(p) k = R(p + delta) k``.
+
+    Parameters
+    ----------
+    k : ndarray
+        Keys turned by `plan`, as x in `rope`; they are overwritten.
+    delta : int, float or array_like
+        In tokens, for all keys, or matched as positions are in `rope`. Negative after the oldest
+        keys have been dropped from a cache (context shift).
+    plan : RopePlan
+        The plan that turned them.
+    to : RopePlan, optional
+        The plan they shall have (dynamic NTK and LongRoPE change theirs as a text grows); of the
+        same layout and channels.
+    positions : array_like, optional
+        With `to`: where the keys stand now, as in `rope`. Default: 0, 1, ...
+    seq_axis : int, optional
+        As in `rope`.
+    out : ndarray, optional
+        Where to write instead.
+
+    Returns
+    -------
+    ndarray
+        k, or `out`.
+
+    Raises
+    ------
+    TypeError
+        If k is no array of float16, bfloat16, float32 or float64.
+    ValueError
+        If the plans do not fit each other, or an argument is out of range.
+
+    Notes
+    -----
+    The rotation between two plans is by ``p (w' - w)``, a difference taken to 250 bits. Each
+    change rounds the keys once more, two when `to` and `delta` are given.
+
+    References
+    ----------
+    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> x, plan = np.ones((6, 4)), posenc.rope_plan(4)
+    >>> cache = posenc.rope(x, plan=plan)[2:].copy()  # the first two have been dropped
+    >>> np.allclose(posenc.rope_shift(cache, -2, plan=plan), posenc.rope(x[:4], plan=plan))
+    True
+    """
+    fn = "rope_shift"
+    if not isinstance(k, np.ndarray):
+        fail(TypeError, fn, "k", "must be an array", type(k).__name__)
+    last = _plan(fn, plan)
+    steps: list[tuple[Any, Any, bool]] = []  # parts of a plan, positions, whether to turn back
+    if to is not None:
+        last = _plan(fn, to)
+        steps = [(*step, positions, back) for step, back in _between(fn, plan, to)]
+    keys = last.for_keys()
+    turns, axis, *channels = keys._parts
+    steps.append(((turns, axis, *channels[:3], 1.0, keys.decay, 0.0), delta, False))
+    target = k if out is None else out
+    for run in (False, True):  # first all checks
+        source = k
+        for parts, where, back in steps:
+            source = _core.rope(
+                fn, source, where, 0, seq_axis, parts, 1.0, "half", back, False, target, run
+            )
+    return target
+
+
+def _between(fn: str, plan: RopePlan, to: RopePlan) -> Iterator[tuple[tuple[Any], bool]]:
+    """What turns keys of one plan into keys of the other: slower pairs back, faster ones on."""
+    channels = (to.layout, to.rotary_dim, to.start)
+    fits = channels == (plan.layout, plan.rotary_dim, plan.start) and plan.decay is to.decay is None
+    if not fits or (to.axis != plan.axis).any():
+        fail(ValueError, fn, "to", "must have the layout, channels and axes of plan, no xPos", to)
+    old, new = unpack_turns(plan._parts[0]), unpack_turns(to._parts[0])
+    ratio = to.attention_factor / plan.attention_factor
+    for sign in (-1, 1):
+        turns = [max(Fraction(0), sign * (b - a)) for a, b in zip(old, new, strict=True)]
+        if any(turns) or ratio != 1.0:
+            factor = 1 / ratio if sign < 0 else ratio  # turning back divides by it
+            yield ((pack_turns(turns), to._parts[1], *channels, factor, None, 0.0),), sign < 0
+            ratio = 1.0
