@@ -146,14 +146,16 @@ PE_FUNCTION(sinusoidal) {
     if (!owner) goto done;
     t->dim = (size_t)dim, t->pairs = w.pairs, t->positions = pos.p;
     t->positions.negate = w.scale < 0;
-    /* rows of any out that NumPy can make: a contiguous one is filled in place, another from a contiguous copy */
-    PyArrayObject *rows = PyArray_IS_C_CONTIGUOUS(out)
+    /* rows one step apart are filled in place; an out of stranger strides gets a copy */
+    size_t row = (size_t)dim * pe_itemsize(t->type);
+    bool steps = pos.ndim == 1 && PyArray_STRIDE(out, 1) == PyArray_ITEMSIZE(out);
+    PyArrayObject *rows = PyArray_IS_C_CONTIGUOUS(out) || steps
                               ? (PyArrayObject *)Py_NewRef((PyObject *)out)
                               : (PyArrayObject *)PyArray_NewLikeArray(out, NPY_CORDER, NULL, 0);
     if (rows) {
-        f.out = PyArray_DATA(rows), f.row_bytes = (ptrdiff_t)((size_t)dim * pe_itemsize(t->type));
+        f.out = PyArray_DATA(rows), f.row_bytes = steps ? PyArray_STRIDE(out, 0) : (ptrdiff_t)row;
         f.stream = bytes > 1 << 22;
-        if (pe_run(s, fill_rows, &f, pos.count, (size_t)f.row_bytes, PE_TABLE_WORK) == 0 &&
+        if (pe_run(s, fill_rows, &f, pos.count, row, PE_TABLE_WORK) == 0 &&
             (rows == out || PyArray_CopyInto(out, rows) == 0))
             result = Py_NewRef((PyObject *)out);
         pe_drop(rows);
