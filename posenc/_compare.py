@@ -27,15 +27,19 @@ _ROUNDING = 1e-12  # printed as 0.000
 _SHOWN = 24  # words in the printed table
 _SLOPE = 0.5  # of ALiBi: the steepest of the eight heads in its paper
 
-_COMPARE = """\
+_ABOUT = """\
 Show, scheme by scheme, whether attention can tell two sentences apart.
 
-A sentence is the text itself, the name of a file that holds it, or "-" for one line of standard
-input. It is folded to lower case and cut into words (letters and digits, with apostrophes inside)
-and marks, each a token of its own. Every distinct token has a random vector, the same wherever it
-stands. One layer of attention with random weights reads both sentences, each word sees every other
-(no causal mask), and the outputs of the same word are compared: the first "the" of one sentence
-with the first of the other, the second with the second, and so on."""
+A sentence is the text itself, the name of a file that holds it, or "-" for one
+line of standard input. It is folded to lower case and cut into words (letters
+and digits, with apostrophes inside) and marks, each a token of its own.
+
+Every distinct token has a random vector, the same wherever it stands. One layer
+of attention with random weights reads both sentences, where each word sees
+every other (no causal mask), and the outputs of the same word are compared. If
+a word stands in a sentence more than once, each of its places in the first is
+paired, in turn, with the place left in the second whose output is nearest: what
+cannot be told apart then shows a gap of 0."""
 
 
 def add(commands: Any) -> None:
@@ -43,7 +47,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         help="can attention tell two sentences apart?",
-        description=_COMPARE,
+        description=_ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("first", metavar="SENTENCE", help="text, a file, or - for a line of input")
@@ -54,18 +58,28 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=_report)
 
 
+class _Word(NamedTuple):
+    """One word: its place in each sentence, None for no partner, and the gap of its outputs."""
+
+    word: str
+    first: int | None
+    second: int | None
+    gap: float
+
+
 class _Seen(NamedTuple):
     """What one scheme makes of the two sentences."""
 
     scheme: str
     input_gap: float
-    word_gaps: dict[tuple[str, int], float]
+    words: list[_Word]
     apart: bool
     largest: float
 
     @property
     def output_gap(self) -> float:
-        return max(self.word_gaps.values(), default=math.nan)
+        """NaN if the sentences have no word in common."""
+        return max((w.gap for w in self.words if not math.isnan(w.gap)), default=math.nan)
 
 
 def _report(args: argparse.Namespace) -> str:
@@ -73,10 +87,8 @@ def _report(args: argparse.Namespace) -> str:
     second = _sentence("second sentence", args.second)
     seen = look(first, second, args.dim, args.seed)
     verdicts = [_verdict(s, first, second, seen[0].input_gap) for s in seen]
-    places = [_places(first), _places(second)]
-    words = list(places[0] | places[1])
     if args.csv:
-        return _csv(seen, verdicts, words, places)
+        return _csv(seen, verdicts)
 
     lines = [f"{i}: {_clip(' '.join(s), 77)}" for i, s in enumerate((first, second), 1)]
     lines += [_relation(first, second, seen[0].input_gap), ""]
@@ -85,45 +97,36 @@ def _report(args: argparse.Namespace) -> str:
         numbers = f"{_number(s.input_gap):>10}{_number(s.output_gap):>11}{_number(s.largest):>9}"
         lines += [f"{s.scheme:<11}{numbers}  {verdict}"]
     lines += [_LEGEND]
-    labels = [_clip(word if k == 1 else f"{word} ({k})", 14) for word, k in words[:_SHOWN]]
+    labels = _labels([w.word for w in seen[0].words[:_SHOWN]])
     width = max(map(_width, labels))
     lines += [" " * width + "".join(f"{s.scheme:>11}" for s in seen)]
-    for label, word in zip(labels, words, strict=False):
-        gaps = "".join(f"{_number(s.word_gaps.get(word, math.nan)):>11}" for s in seen)
+    for i, label in enumerate(labels):
+        gaps = "".join(f"{_number(s.words[i].gap):>11}" for s in seen)
         lines += [label + " " * (width - _width(label)) + gaps]
-    if len(words) > _SHOWN:
-        lines += [f"and {len(words) - _SHOWN} more; --csv prints them all"]
+    if len(seen[0].words) > _SHOWN:
+        lines += [f"and {len(seen[0].words) - _SHOWN} more; --csv prints them all"]
     return "\n".join(lines)
 
 
 _LEGEND = """
 input gap    between the sentences as bags of vectors, before attention
 output gap   the largest difference between the attention outputs of one word
-largest      the largest number the encoding brings in (raw: grows with the text)
+largest      the largest number the encoding brings in; raw: grows with the text
 Rotary turns queries and keys, ALiBi adds a bias to the scores. Neither touches
 the input, so their input gap is that of no encoding: look at the output gap.
 
 Output gap, word by word (- where a word has no partner):"""
 
 
-def _csv(
-    seen: list[_Seen],
-    verdicts: list[str],
-    words: list[tuple[str, int]],
-    places: list[dict[tuple[str, int], int]],
-) -> str:
+def _csv(seen: list[_Seen], verdicts: list[str]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    header = "scheme,input_gap,output_gap,largest,verdict,word,occurrence,place_1,place_2,word_gap"
+    header = "scheme,input_gap,output_gap,largest,verdict,word,place_1,place_2,word_gap"
     table.writerow(header.split(","))
     for s, verdict in zip(seen, verdicts, strict=True):
-        output_gap = s.output_gap if s.word_gaps else ""
-        for word in words:
-            where = [place.get(word, "") for place in places]
-            gap = s.word_gaps.get(word, "")
-            table.writerow(
-                [s.scheme, s.input_gap, output_gap, s.largest, verdict, *word, *where, gap]
-            )
+        for w in s.words:
+            row = [s.scheme, s.input_gap, s.output_gap, s.largest, verdict, *w]
+            table.writerow("" if x is None or x != x else x for x in row)  # NaN is not itself
     return text.getvalue()
 
 
@@ -137,21 +140,38 @@ def look(first: list[str], second: list[str], dim: int, seed: int) -> list[_Seen
         for word in {*first, *second}
     }
     pair = [np.array([vectors[word] for word in words]) for words in (first, second)]
-    places = [_places(first), _places(second)]
     bare_gap = posenc.input_gap(*pair)
     result = []
     for scheme in ("none", "raw", "normalized", "sinusoidal", "rotary", "ALiBi"):
         (x, out_x, top_x), (y, out_y, top_y) = (_attention(scheme, E, weights) for E in pair)
-        gaps = {
-            word: float(np.abs(out_x[i] - out_y[places[1][word]]).max())
-            for word, i in places[0].items()
-            if word in places[1]
-        }
-        rounding = _SAME * max(np.abs(out_x).max(), np.abs(out_y).max())
-        apart = not gaps or bool(max(gaps.values()) > rounding)
+        same = _SAME * max(float(np.abs(out).max()) for out in (out_x, out_y))
+        words = _partners(first, second, out_x, out_y, same)
         gap = bare_gap if x is pair[0] else posenc.input_gap(x, y)
-        result.append(_Seen(scheme, gap, gaps, apart, max(top_x, top_y)))
+        apart = bare_gap > 0 or any(w.gap > same for w in words)
+        result.append(_Seen(scheme, gap, words, apart, max(top_x, top_y)))
     return result
+
+
+def _partners(
+    first: list[str], second: list[str], out_x: Array, out_y: Array, same: float
+) -> list[_Word]:
+    """Pair each word of the first sentence with the nearest of those left in the second.
+
+    Gaps up to `same` count as equal, and of equal ones the earliest place is taken.
+    """
+    left: dict[str, list[int]] = {}
+    for j, word in enumerate(second):
+        left.setdefault(word, []).append(j)
+    result = []
+    for i, word in enumerate(first):
+        places = left.get(word)
+        if not places:
+            result.append(_Word(word, i, None, math.nan))
+            continue
+        gaps = np.abs(out_y[places] - out_x[i]).max(axis=1)
+        nearest = int(np.argmin(np.where(gaps <= same, 0.0, gaps)))
+        result.append(_Word(word, i, places.pop(nearest), float(gaps[nearest])))
+    return result + [_Word(word, None, j, math.nan) for word, rest in left.items() for j in rest]
 
 
 def _attention(scheme: str, E: Array, weights: list[Array]) -> tuple[Array, Array, float]:
@@ -192,7 +212,7 @@ def _relation(first: list[str], second: list[str], bare_gap: float) -> str:
 def _verdict(seen: _Seen, first: list[str], second: list[str], bare_gap: float) -> str:
     if first == second:
         return "one sentence given twice"
-    if not seen.word_gaps:
+    if math.isnan(seen.output_gap):
         return "no word in common"
     if seen.apart:
         how = {"rotary": " (turns q and k)", "ALiBi": " (biases scores)"}
@@ -258,14 +278,15 @@ def _kind(char: str) -> str:
     return "w" if kind[0] in "LN" or char == "_" else "m" if kind in _JOINS else "p"
 
 
-def _places(words: list[str]) -> dict[tuple[str, int], int]:
-    """Where the k-th occurrence, k = 1, 2, ..., of each word stands."""
+def _labels(words: list[str]) -> list[str]:
+    """The words, numbered from their second appearance on."""
     count: Counter[str] = Counter()
-    result = {}
-    for i, word in enumerate(words):
+    labels = []
+    for word in words:
         count[word] += 1
-        result[word, count[word]] = i
-    return result
+        number = f" ({count[word]})" if count[word] > 1 else ""
+        labels.append(_clip(word, 14 - len(number)) + number)
+    return labels
 
 
 def _number(x: float) -> str:
