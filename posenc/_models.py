@@ -122,7 +122,16 @@ MODELS: dict[str, Model] = {
     ),
     "mllama": _theta(500000.0, sizes=(4096, 32, None, 131072)),
     "bitnet": _theta(500000.0),
-    "apertus": _theta(12e6),
+    "apertus": _theta(
+        12e6,
+        parameters={
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "original_max_position_embeddings": 8192,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+        },
+    ),
     "qwen2": Model(sizes=(4096, 32, None, 32768)),
     "qwen3": Model(sizes=(4096, 32, 128, 32768)),
     "qwen2_vl": _theta(1e6, sections=(16, 24, 24), sizes=(8192, 64, None, 32768)),

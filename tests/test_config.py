@@ -826,3 +826,25 @@ def test_gguf_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gguf", None)
     with pytest.raises(ImportError, match=r"needs the package gguf: pip install posenc\[gguf\]"):
         plan_from_config(path)
+
+
+def test_parameters_of_the_class():
+    """Models whose class scales where the config says nothing."""
+    expected = plan_from_config({"head_dim": 128, "rope_theta": 12e6, "rope_scaling": APERTUS})
+    assert same(plan_from_config({"model_type": "apertus", "head_dim": 128}), expected)
+    bare = plan_from_config({"model_type": "gpt_oss", "head_dim": 64})
+    assert same(bare, plan_from_config(CONFIGS / "gpt-oss-20b.json"))
+    bare = plan_from_config({"model_type": "ministral3", "head_dim": 128})
+    assert same(bare, plan_from_config(CONFIGS / "ministral-3.json"))
+    for layer in (0, 5):
+        bare = plan_from_config({"model_type": "gemma4", "head_dim": 256}, layer=layer)
+        assert same(bare, plan_from_config(CONFIGS / "gemma-4.json", layer=layer))
+
+
+APERTUS = {
+    "type": "llama3",
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
