@@ -112,11 +112,12 @@ def tokens(fn: str, positions: object) -> Array:
     return np.arange(p, dtype=np.float64) if isinstance(p, int) else p.astype(np.float64)
 
 
-def features(fn: str, name: str, value: object) -> Array:
-    """`value` as a float64 array of at least two axes."""
+def features(fn: str, name: str, value: object, *, least: int = 2) -> Array:
+    """`value` as a float64 array of at least so many axes."""
     array = real_array(fn, name, value).astype(np.float64)
-    if array.ndim < 2:
-        fail(ValueError, fn, name, "must have at least two axes", array.ndim)
+    if array.ndim < least:
+        wanted = "must have at least " + ("one axis" if least == 1 else f"{least} axes")
+        fail(ValueError, fn, name, wanted, array.ndim)
     return array
 
 
@@ -144,28 +145,27 @@ def token_positions(
 ) -> Array:
     """The float64 position of each token of x, where `shape` is that of x less its last axis.
 
-    The result has the same axes, and broadcasts to `shape`.
+    The result has as many axes, and broadcasts to `shape`.
     """
+    ndim = len(shape)
     axis = integer(fn, "seq_axis", seq_axis)
-    axis = axis + len(shape) + 1 if axis < 0 else axis
-    if not 0 <= axis < len(shape):
+    axis = axis + ndim + 1 if axis < 0 else axis
+    if ndim and not 0 <= axis < ndim:
         fail(ValueError, fn, "seq_axis", "must be an axis of x, and not its last", seq_axis)
-    seq = shape[axis]
-    along = tuple(seq if i == axis else 1 for i in range(len(shape)))
+    seq = shape[axis] if ndim else 1
+    p: Array
     if positions is None:
-        p = np.arange(seq, dtype=np.float64).reshape(along)
+        p = np.arange(seq, dtype=np.float64).reshape(-1 if ndim else ())
     else:
-        given = as_positions(fn, positions)
-        if isinstance(given, int):
-            fail(TypeError, fn, "positions", "must be an array, one position a token", "int")
-        p = given.astype(np.float64)
-        if p.shape == (seq,):
-            p = p.reshape(along)
-        elif axis and 2 == p.ndim < len(shape) and p.shape == (shape[0], seq):
-            p = p.reshape(shape[:1] + along[1:])
-        if not _broadcasts_to(p.shape, shape):
-            wanted = f"must have shape ({seq},), (batch, {seq}) or one that broadcasts to {shape}"
-            fail(ValueError, fn, "positions", wanted, p.shape)
+        p = tokens(fn, np.asarray(positions))  # here an integer is a position, not a count
+    given: tuple[int, ...] = p.shape
+    if p.ndim == 2 < ndim and axis:  # the batch is the first axis of x
+        p = p.reshape([given[0], *(given[1] if i == axis else 1 for i in range(1, ndim))])
+    elif p.ndim < min(ndim, 2):
+        p = p.reshape([p.size if i == axis else 1 for i in range(ndim)])
+    if p.ndim != ndim or any(n not in (1, m) for n, m in zip(p.shape, shape, strict=True)):
+        wanted = f"must have shape ({seq},), (batch, {seq}) or one that broadcasts to {shape}"
+        fail(ValueError, fn, "positions", wanted, given)
     start = real_array(fn, "offset", offset)
     if start.dtype.kind == "f":
         fail(TypeError, fn, "offset", "must be an integer or one for each row", start.dtype)
@@ -174,12 +174,6 @@ def token_positions(
             fail(ValueError, fn, "offset", "must be one, or one for each row of x", start.shape)
         start = start.reshape(-1, *(1 for _ in shape[1:]))
     return np.asarray(p + start)
-
-
-def _broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    return len(shape) == len(target) and all(
-        a in (1, b) for a, b in zip(shape, target, strict=True)
-    )
 
 
 def float_dtype(fn: str, dtype: npt.DTypeLike) -> np.dtype[Any]:

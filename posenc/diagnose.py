@@ -149,7 +149,7 @@ def _bag(fn: str, name: str, value: npt.ArrayLike) -> Array:
     array = _finite_matrix(fn, name, value)
     if not len(array):
         fail(ValueError, fn, name, "must have at least one row", len(array))
-    return array + 0.0  # -0.0 is 0.0
+    return array
 
 
 def _same_shares(x: Array, y: Array) -> bool:

@@ -190,10 +190,8 @@ def _quotient(p: Array, length: int, dtype: np.dtype[Any]) -> Array:
         # The exact quotient lies between the neighbours of q. Where both round to one number, so
         # does everything between them; where not, one value in thousands, ask for the exact one.
         doubt = _narrow(np.nextafter(q, -np.inf), dtype) != _narrow(np.nextafter(q, np.inf), dtype)
-        if dtype == np.float64:
-            doubt[...] = False  # the division itself has rounded once
-        elif length & (length - 1) == 0:
-            doubt &= q * length != x  # a power of two divides exactly, and ties are then common
+        if dtype == np.float64 or length & (length - 1) == 0:
+            doubt[...] = False  # the division rounds once, or not at all: ties are then common
     if length > 1 << 53:
         doubt[...] = True  # no float64 holds the length
     elif p.dtype.kind == "f":

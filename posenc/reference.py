@@ -15,8 +15,8 @@ what they mean in the package:
 
 positions
     A count n, meaning 0 .. n-1, or an array of any shape; the result has one more axis, of `dim`
-    channels. Where x is transformed: None for 0, 1, ... along `seq_axis`, or an array ``(seq,)``,
-    ``(batch, seq)`` or of one position a token.
+    channels. Where x is transformed: None for 0, 1, ... along `seq_axis`, or one position for all,
+    or an array ``(seq,)``, ``(batch, seq)`` or of one position a token.
 offset
     Added to the positions: one, or one for each row of the batch, the first axis of x.
 """
@@ -133,7 +133,7 @@ def add_sinusoidal(
            [10.84, 20.54]])
     """
     fn = "add_sinusoidal"
-    x = check.features(fn, "x", x)
+    x = check.features(fn, "x", x, least=1)
     p = check.token_positions(fn, x.shape[:-1], positions, offset, seq_axis)
     return x + sinusoidal(p, x.shape[-1], **encoding)
 
@@ -197,7 +197,7 @@ def rope(
            [0.5403, 0.8415]])
     """
     fn = "rope"
-    x = check.features(fn, "x", x)
+    x = check.features(fn, "x", x, least=1)
     p = check.token_positions(fn, x.shape[:-1], positions, offset, seq_axis)
     width, name = (x.shape[-1], "x") if rotary_dim is None else (rotary_dim, "rotary_dim")
     if check.positive_int(fn, name, width) % 2 or width > x.shape[-1]:

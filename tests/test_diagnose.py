@@ -16,6 +16,7 @@ from posenc.diagnose import input_gap, similarity
 EPS = 2.0**-52
 untimed = settings(deadline=None, max_examples=200)
 finite = st.floats(allow_nan=False, allow_infinity=False)
+whole = st.integers(-(2**52), 2**52)  # differences are exact in float64, their sums are not
 
 
 def bags(elements=finite):
@@ -109,6 +110,16 @@ def test_gap_is_the_energy_distance(pair):
         right = 2 * terms[0] - terms[1] - terms[2]
         # each distance is off by a few ulp, and nothing else is
         assert abs(input_gap(a, b) - right) <= 16 * EPS * sum(terms) + 1e-320
+
+
+@untimed
+@given(st.lists(whole, min_size=1, max_size=6), st.lists(whole, min_size=1, max_size=6))
+def test_gap_of_whole_numbers_is_correctly_rounded(a, b):
+    def mean_distance(x, y):
+        return Fraction(sum(abs(s - t) for s in x for t in y), len(x) * len(y))
+
+    right = 2 * mean_distance(a, b) - mean_distance(a, a) - mean_distance(b, b)
+    assert input_gap(np.array([a]).T, np.array([b]).T) == float(right)
 
 
 @untimed

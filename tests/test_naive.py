@@ -159,6 +159,10 @@ def test_double_rounding_is_avoided():
     assert np.float16(p / length) == 2048
     assert normalized_positions(np.array([p]), 1, length=length, dtype=np.float16) == 2050
 
+    p, length = 2051 * 2**45 - 15, 2**45  # not quite a tie, and the float64 below is odd already
+    assert np.float16(p / length) == 2050
+    assert normalized_positions(np.array([p]), 1, length=length, dtype=np.float16) == 2050
+
     p = (257 << 40) + 1
     assert np.array([p]).astype(BFLOAT16) == 256 << 40
     assert raw_positions(np.array([p]), 1, dtype=BFLOAT16) == 258 << 40
@@ -217,7 +221,7 @@ def test_out_is_filled_and_returned(dtype):
 
 
 def test_out_may_hold_the_positions():
-    out = np.arange(6 * 4, dtype=float).reshape(6, 4)
+    out = np.arange(40_000, dtype=float).reshape(10_000, 4)  # more than one block
     p = out[::-1, 2]
     right = normalized_positions(p.copy(), 4)
     np.testing.assert_array_equal(normalized_positions(p, 4, out=out), right)

@@ -260,6 +260,14 @@ def test_add_sinusoidal():
     )
     each = np.arange(5).reshape(1, 5, 1)
     np.testing.assert_array_equal(ref.add_sinusoidal(x, positions=each), x + pe[:5, np.newaxis])
+    for one in (6, np.array(6), [6]):  # all tokens at one place
+        np.testing.assert_array_equal(ref.add_sinusoidal(x, positions=one), x + pe[6])
+    np.testing.assert_array_equal(ref.add_sinusoidal(x[0, 0, 0], offset=4), x[0, 0, 0] + pe[4])
+    np.testing.assert_array_equal(ref.add_sinusoidal(x[0, 0, 0], positions=4), x[0, 0, 0] + pe[4])
+    np.testing.assert_array_equal(
+        ref.add_sinusoidal(x[0], positions=[[0], [5], [1], [2], [8]]),
+        x[0] + pe[[0, 5, 1, 2, 8], np.newaxis],
+    )
     half = ref.add_sinusoidal(x, layout="half", base=10.0)
     np.testing.assert_array_equal(half, x + ref.sinusoidal(3, 8, layout="half", base=10.0))
 
@@ -267,9 +275,13 @@ def test_add_sinusoidal():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"positions": 3}, TypeError, "positions: must be an array, one position a token, got int"),
         ({"positions": [0, 1]}, ValueError, "positions: must have shape (3,), (batch, 3) or one"),
         ({"positions": [[0, 1, 2]] * 3}, ValueError, "positions: must have shape (3,)"),
+        (
+            {"positions": [[0, 1, 2]] * 3, "x": np.zeros((3, 2, 2, 4)), "seq_axis": 0},
+            ValueError,
+            "positions: must have shape (3,)",
+        ),
         ({"positions": [0, 1, np.inf]}, ValueError, "positions: must be finite, got inf"),
         ({"positions": [True] * 3}, TypeError, "positions: must be an array of integers or floats"),
         ({"offset": 0.5}, TypeError, "offset: must be an integer or one for each row, got float64"),
@@ -277,7 +289,7 @@ def test_add_sinusoidal():
         ({"offset": [1, 2], "seq_axis": 0}, ValueError, "offset: must be one, or one for each row"),
         ({"seq_axis": -1}, ValueError, "seq_axis: must be an axis of x, and not its last, got -1"),
         ({"seq_axis": 9}, ValueError, "seq_axis: must be an axis of x"),
-        ({"x": 1.0}, ValueError, "x: must have at least two axes, got 0"),
+        ({"x": 1.0}, ValueError, "x: must have at least one axis, got 0"),
         ({"x": [["a", "b"]]}, TypeError, "x: must be an array of integers or floats, got <U1"),
     ],
 )
@@ -487,6 +499,7 @@ def test_embed():
     np.testing.assert_array_equal(
         ref.embed(ids, words, encoding=pe, offset=[1, 4]), words[ids] + pe[[[1, 2, 3], [4, 5, 6]]]
     )
+    np.testing.assert_array_equal(ref.embed(3, words, encoding=pe, offset=2), words[3] + pe[2])
     rows = [[0, 0, 1], [0, 1, 2]]
     padded = ref.embed(ids, words, encoding=pe, positions=rows, padding_idx=2)
     right = words[ids] + pe[rows]
@@ -564,7 +577,7 @@ def test_attend_term_by_term():
         (lambda: ref.lookup([1.0], [0]), ValueError, "lookup: table: must have two axes, got 1"),
         (lambda: ref.lookup(TABLE, [0.5]), TypeError, "lookup: positions: must be integers"),
         (lambda: ref.embed([4], TABLE), IndexError, "embed: token_ids: must be one of the table's"),
-        (lambda: ref.embed(0, TABLE, encoding="sinusoidal"), ValueError, "embed: seq_axis: must"),
+        (lambda: ref.embed(0, [1.0]), ValueError, "embed: weight: must have two axes, got 1"),
         (lambda: ref.embed([0], TABLE, encoding="rope"), ValueError, "embed: encoding: must be"),
         (lambda: ref.embed([0], TABLE, encoding=[[1.0]]), ValueError, "embed: encoding: must be 2"),
         (
