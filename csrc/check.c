@@ -27,7 +27,7 @@ pe_status pe_check_wave(int64_t dim, pe_wave *w) {
     w->pairs = w->shift == 0 ? (size_t)(dim + 1) / 2 : (size_t)dim / 2;
     w->denom = w->shift == 0 ? (double)dim / 2 : (double)(dim / 2) - w->shift;
     if (w->pairs <= 1 && w->denom == 0) w->denom = 1;    /* one frequency, base^0 */
-    if (!(w->denom >= 0x1p-10)) return (pe_status){PE_ERR_SHIFT, "shift", 0, 0, w->shift};
+    if (!(w->denom >= 0x1p-10) || !isfinite(w->denom)) return (pe_status){PE_ERR_SHIFT, "shift", 0, 0, w->shift};
     return FINE;
 }
 

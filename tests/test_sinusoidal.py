@@ -410,7 +410,7 @@ def test_the_last_frequency():
     np.testing.assert_allclose(got, row, rtol=0, atol=6e-13)
     got = sinusoidal(t, 2, layout="half", shift=1)[0]  # 0/0 elsewhere
     np.testing.assert_allclose(got, [-0.544021110889, -0.839071529076], rtol=0, atol=6e-13)
-    for shift in (3, 4.5, math.inf, math.nan):
+    for shift in (3, 4.5, math.inf, -math.inf, math.nan):
         with pytest.raises(ValueError, match=r"^sinusoidal: shift: must be finite and below"):
             sinusoidal(t, 6, shift=shift)
 
