@@ -3,6 +3,7 @@
 from ._version import __version__ as __version__
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attend, attention_scores, softmax
+from .axial import axial_plan, axial_positions, mrope_plan
 from .config import plan_from_config
 from .diagnose import input_gap, similarity
 from .layers import (
@@ -12,6 +13,7 @@ from .layers import (
     TokenEmbedding,
     TransformerEmbedding,
 )
+from .layouts import permute_rope_weight, to_half, to_interleaved
 from .learned import embed, lookup
 from .naive import normalized_positions, raw_positions
 from .plan import RopePlan
@@ -33,13 +35,17 @@ __all__ = [
     "apply_rope",
     "attend",
     "attention_scores",
+    "axial_plan",
+    "axial_positions",
     "cpu_info",
     "embed",
     "get_num_threads",
     "input_gap",
     "lookup",
+    "mrope_plan",
     "normalized_positions",
     "offset_rotation",
+    "permute_rope_weight",
     "plan_from_config",
     "raw_positions",
     "rope",
@@ -51,6 +57,8 @@ __all__ = [
     "similarity",
     "sinusoidal",
     "softmax",
+    "to_half",
+    "to_interleaved",
     "wavelengths",
     "xpos_plan",
 ]
