@@ -73,6 +73,11 @@ def test_the_dog_and_the_man(run):
     assert max(map(len, out)) <= 80
 
 
+def test_the_readme_shows_what_is_printed(run):
+    _, out, _ = run("compare", DOG, MAN)
+    assert "```text\n" + "\n".join(out[4:11]) + "\n```" in (ROOT / "README.md").read_text()
+
+
 def test_every_word_is_listed_once(run):
     _, out, _ = run("compare", DOG, MAN)
     labels = [line[:7].strip() for line in out[-5:]]
