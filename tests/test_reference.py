@@ -282,6 +282,11 @@ def test_add_sinusoidal():
             ValueError,
             "positions: must have shape (3,)",
         ),
+        (
+            {"positions": [[0, 1, 2]], "x": np.zeros((3, 2, 2, 4)), "seq_axis": 0},
+            ValueError,
+            "positions: must have shape (3,)",
+        ),
         ({"positions": [0, 1, np.inf]}, ValueError, "positions: must be finite, got inf"),
         ({"positions": [True] * 3}, TypeError, "positions: must be an array of integers or floats"),
         ({"offset": 0.5}, TypeError, "offset: must be an integer or one for each row, got float64"),
