@@ -9,14 +9,14 @@
 
 static unsigned long test_checks, test_faults;
 
-#define CHECK(condition, ...)                                       \
-    do {                                                            \
-        test_checks++;                                              \
-        if (!(condition) && test_faults++ < 20) {                   \
+#define CHECK(condition, ...)                                      \
+    do {                                                           \
+        test_checks++;                                             \
+        if (!(condition) && test_faults++ < 20) {                  \
             printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                    \
-            puts("");                                               \
-        }                                                           \
+            printf(__VA_ARGS__);                                   \
+            puts("");                                              \
+        }                                                          \
     } while (0)
 
 static inline int test_end(const char *name) {

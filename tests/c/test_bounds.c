@@ -36,7 +36,9 @@ static void sin_cos_turns(quad theta, quad *s, quad *c) {
 
 /* An angle as a 128-bit fraction of a turn; as a phase of the kernels in lane k, and its true sine and cosine. */
 typedef unsigned __int128 fraction;
-typedef struct { quad s, c; } truth;
+typedef struct {
+    quad s, c;
+} truth;
 static fraction random_fraction(void) { return (fraction)random64() << 64 | random64(); }
 static truth phase_of(fraction t, double *phase, size_t k) {
     static const double quarter[5] = {0, 1, 0, -1, 0};
@@ -101,7 +103,8 @@ static void products(const pe_kernels *k) {
     fraction w[PE_TILE], b[PE_TILE];
     quad rotated = 0, deep = 0, halves = 0, narrow = 0, wide = 0;
     for (size_t again = 0; again < 30; again++) {
-        for (size_t i = 0; i < PE_TILE; i++) w[i] = again % 2 ? special(i) : random_fraction(), b[i] = random_fraction();
+        for (size_t i = 0; i < PE_TILE; i++)
+            w[i] = again % 2 ? special(i) : random_fraction(), b[i] = random_fraction();
         for (size_t i = 0; i < PE_TILE; i++) phase_of(w[i], phase, i);
         k->sincos_dd(phase, PE_TILE, offsets[1]);
         powers(k, offsets, DEEPEST);
@@ -142,7 +145,8 @@ static void products(const pe_kernels *k) {
                 narrow = d > narrow ? d : narrow, narrow = e > narrow ? e : narrow;
                 rotate_f64(split_anchor + i, split_offsets[j] + i, &s, &c);
                 CHECK(s.lo <= s.hi && c.lo <= c.hi && (s.lo != s.hi || magnitude(t.s - s.lo) <= 0x1p-54) &&
-                          (c.lo != c.hi || magnitude(t.c - c.lo) <= 0x1p-54), "not the nearest float64");
+                          (c.lo != c.hi || magnitude(t.c - c.lo) <= 0x1p-54),
+                      "not the nearest float64");
                 /* the middle of the interval before its one rounding: the two products exactly, and the rest */
                 const double *A = split_anchor + i, *o = split_offsets[j] + i;
                 double HS = A[0], HC = A[PE_TILE], LS = A[2 * PE_TILE], LC = A[3 * PE_TILE], FS = A[4 * PE_TILE];

@@ -24,8 +24,8 @@ static void sizes(void) {
         if (over) CHECK(strcmp(s.arg, "x") == 0 && bytes == 12345, "a refused size writes nothing");
         else CHECK(bytes == (empty ? 0 : (size_t)product), "%zu bytes", bytes);
     }
-    static const int64_t big[][2] = {{1ll << 62, 2}, {1ll << 40, 1ll << 40}, {1ll << 61, 8}, {INT64_MAX, 1ll << 62},
-                                     {1ll << 31, 1ll << 32}, {(1ll << 32) + 1, 1ll << 32}};
+    static const int64_t big[][2] = {{1ll << 62, 2},         {1ll << 40, 1ll << 40}, {1ll << 61, 8},
+                                     {INT64_MAX, 1ll << 62}, {1ll << 31, 1ll << 32}, {(1ll << 32) + 1, 1ll << 32}};
     for (size_t i = 0; i < sizeof big / sizeof big[0]; i++) {
         size_t bytes;
         CHECK(pe_check_size("x", big[i], 2, 4, &bytes).code == PE_ERR_TOO_BIG, "%zu", i);
@@ -40,16 +40,26 @@ static void waves(void) {
         pe_code code;
         const char *arg;
     } cases[] = {
-        {0, 1e4, 0, 1, PE_ERR_DIM, "dim"},           {-5, 1e4, 0, 1, PE_ERR_DIM, "dim"},
-        {INT64_MIN, 1e4, 0, 1, PE_ERR_DIM, "dim"},   {INT64_MAX, 1e4, 0, 1, PE_ERR_TOO_BIG, "dim"},
-        {4, 0, 0, 1, PE_ERR_BASE, "base"},           {4, -1, 0, 1, PE_ERR_BASE, "base"},
-        {4, nan, 0, 1, PE_ERR_BASE, "base"},         {4, infinity, 0, 1, PE_ERR_BASE, "base"},
-        {4, 1e4, 0, 0, PE_ERR_SCALE, "scale"},       {4, 1e4, 0, nan, PE_ERR_SCALE, "scale"},
-        {4, 1e4, 0, -infinity, PE_ERR_SCALE, "scale"}, {4, 1e4, 2, 1, PE_ERR_SHIFT, "shift"},
-        {4, 1e4, 7, 1, PE_ERR_SHIFT, "shift"},       {4, 1e4, nan, 1, PE_ERR_SHIFT, "shift"},
-        {4, 1e4, -infinity, 1, PE_ERR_SHIFT, "shift"}, {4, 1e4, infinity, 1, PE_ERR_SHIFT, "shift"},
-        {1, 1e4, 0, 1, PE_OK, ""},                   {2, 1e4, 1, 1, PE_OK, ""},
-        {4, 5e-324, 0, 5e-324, PE_OK, ""},           {4, 1.7e308, -3.5, -1.7e308, PE_OK, ""},
+        {0, 1e4, 0, 1, PE_ERR_DIM, "dim"},
+        {-5, 1e4, 0, 1, PE_ERR_DIM, "dim"},
+        {INT64_MIN, 1e4, 0, 1, PE_ERR_DIM, "dim"},
+        {INT64_MAX, 1e4, 0, 1, PE_ERR_TOO_BIG, "dim"},
+        {4, 0, 0, 1, PE_ERR_BASE, "base"},
+        {4, -1, 0, 1, PE_ERR_BASE, "base"},
+        {4, nan, 0, 1, PE_ERR_BASE, "base"},
+        {4, infinity, 0, 1, PE_ERR_BASE, "base"},
+        {4, 1e4, 0, 0, PE_ERR_SCALE, "scale"},
+        {4, 1e4, 0, nan, PE_ERR_SCALE, "scale"},
+        {4, 1e4, 0, -infinity, PE_ERR_SCALE, "scale"},
+        {4, 1e4, 2, 1, PE_ERR_SHIFT, "shift"},
+        {4, 1e4, 7, 1, PE_ERR_SHIFT, "shift"},
+        {4, 1e4, nan, 1, PE_ERR_SHIFT, "shift"},
+        {4, 1e4, -infinity, 1, PE_ERR_SHIFT, "shift"},
+        {4, 1e4, infinity, 1, PE_ERR_SHIFT, "shift"},
+        {1, 1e4, 0, 1, PE_OK, ""},
+        {2, 1e4, 1, 1, PE_OK, ""},
+        {4, 5e-324, 0, 5e-324, PE_OK, ""},
+        {4, 1.7e308, -3.5, -1.7e308, PE_OK, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         pe_wave w = {.base = cases[i].base, .shift = cases[i].shift, .scale = cases[i].scale};
@@ -82,7 +92,8 @@ static void positions(void) {
             double kept = list[at];
             list[at] = wrong[i];
             pe_status s = pe_check_positions(&p, 5);
-            CHECK(s.code == (i < 3 ? PE_ERR_POSITION : PE_ERR_NOT_FINITE) && s.got == (int64_t)at, "%a at %zu", wrong[i], at);
+            CHECK(s.code == (i < 3 ? PE_ERR_POSITION : PE_ERR_NOT_FINITE) && s.got == (int64_t)at, "%a at %zu",
+                  wrong[i], at);
             CHECK(pe_check_positions(&p, at).code == PE_OK, "beyond the end");
             list[at] = kept;
         }

@@ -25,14 +25,17 @@ static void sines(void) {
     pe_num none = {{0}, 0}; /* a frequency of zero turns nothing */
     for (int t = 0; t < PE_NDTYPE; t++)
         CHECK(pe_exact(&none, position(1e18), false, (pe_dtype)t) == 0 &&
-                  pe_exact(&none, position(-1e18), true, (pe_dtype)t) == golden_sines[0].cosine[t], "0 turns, %s", test_dtypes[t]);
+                  pe_exact(&none, position(-1e18), true, (pe_dtype)t) == golden_sines[0].cosine[t],
+              "0 turns, %s", test_dtypes[t]);
     /* sin(-x) = -sin x, cos(-x) = cos x, to the bit */
     for (int i = 0; i < 2000; i++) {
         double p = random_unit() * (double)(1ull << random_below(63));
         for (int t = 0; t < PE_NDTYPE; t++) {
             uint64_t sign = 1ull << (8 * pe_itemsize((pe_dtype)t) - 1);
-            CHECK(pe_exact(&w, position(p), false, (pe_dtype)t) == (pe_exact(&w, position(-p), false, (pe_dtype)t) ^ sign) &&
-                      pe_exact(&w, position(p), true, (pe_dtype)t) == pe_exact(&w, position(-p), true, (pe_dtype)t), "%a", p);
+            CHECK(pe_exact(&w, position(p), false, (pe_dtype)t) ==
+                          (pe_exact(&w, position(-p), false, (pe_dtype)t) ^ sign) &&
+                      pe_exact(&w, position(p), true, (pe_dtype)t) == pe_exact(&w, position(-p), true, (pe_dtype)t),
+                  "%a", p);
         }
     }
 }
@@ -42,7 +45,9 @@ static uint64_t apart(const pe_num *a, const uint64_t mant[4], int64_t exp) {
     if (a->exp != exp) { /* 0.1000... * 2^(e + 1) beside 0.1111... * 2^e */
         const uint64_t *low = a->exp < exp ? a->mant : mant, *high = a->exp < exp ? mant : a->mant;
         if (a->exp - exp != 1 && exp - a->exp != 1) return UINT64_MAX;
-        return high[3] == 1ull << 63 && !high[2] && !high[1] && !~low[3] && !~low[2] && !~low[1] ? high[0] + (0 - low[0]) : UINT64_MAX;
+        return high[3] == 1ull << 63 && !high[2] && !high[1] && !~low[3] && !~low[2] && !~low[1]
+                   ? high[0] + (0 - low[0])
+                   : UINT64_MAX;
     }
     uint64_t d[4], borrow = 0;
     for (int k = 0; k < 4; k++) {
@@ -59,10 +64,11 @@ static void powers(void) {
     for (size_t g = 0; g < COUNT(golden_powers); g++) {
         size_t count = golden_powers[g].i + 1;
         pe_num *list = malloc(count * sizeof *list);
-        pe_powers(units[golden_powers[g].unit], golden_powers[g].base, golden_powers[g].denom, golden_powers[g].scale, count, list);
+        pe_powers(units[golden_powers[g].unit], golden_powers[g].base, golden_powers[g].denom, golden_powers[g].scale,
+                  count, list);
         uint64_t d = apart(list + count - 1, golden_powers[g].mant, golden_powers[g].exp);
-        CHECK(d <= 4 * (golden_powers[g].i + 4), "base %a, denom %a, power %u: %llu units of 2^-256 off", golden_powers[g].base,
-              golden_powers[g].denom, golden_powers[g].i, (unsigned long long)d);
+        CHECK(d <= 4 * (golden_powers[g].i + 4), "base %a, denom %a, power %u: %llu units of 2^-256 off",
+              golden_powers[g].base, golden_powers[g].denom, golden_powers[g].i, (unsigned long long)d);
         for (size_t i = 0; i < count; i++) CHECK(list[i].mant[3] >> 63, "power %zu is not normalised", i);
         free(list);
     }

@@ -35,14 +35,18 @@ static void widen(const format *f) {
         uint16_t magnitude = h & 0x7fff;
         float v = f->widen((uint16_t)h);
         if (magnitude > infinity) CHECK(v != v && f->narrow(v) == (h | 1u << (f->mantissa - 1)), "NaN %04x", h);
-        else if (magnitude == infinity) CHECK(v == (h >> 15 ? -1.0f : 1.0f) / 0.0f && f->narrow(v) == h, "infinity %04x", h);
-        else CHECK((double)v == value(f, (uint16_t)h) && f->narrow(v) == h && !(v == 0 && pe_bits_f32(v) != h << 16), "%04x", h);
+        else if (magnitude == infinity)
+            CHECK(v == (h >> 15 ? -1.0f : 1.0f) / 0.0f && f->narrow(v) == h, "infinity %04x", h);
+        else
+            CHECK((double)v == value(f, (uint16_t)h) && f->narrow(v) == h && !(v == 0 && pe_bits_f32(v) != h << 16),
+                  "%04x", h);
     }
 }
 
 /* one double, and where it is one the float32, to the expected number: by half.h and by -slope |first| of alibi */
 static void expect(const format *f, double v, uint16_t right) {
-    if ((double)(float)v == v) CHECK(f->narrow((float)v) == right, "%a gives %04x, not %04x", v, f->narrow((float)v), right);
+    if ((double)(float)v == v)
+        CHECK(f->narrow((float)v) == right, "%a gives %04x, not %04x", v, f->narrow((float)v), right);
     for (int isa = 0; isa < PE_NISA; isa++) {
         const pe_kernels *k = pe_kernels_for((pe_isa)isa);
         if (!k || v == 0) continue;
@@ -85,7 +89,8 @@ static void sums(const format *f) {
             for (size_t i = 0; i < n; i++) {
                 x[i] = (uint16_t)random64();
                 int down = (int)random_below((size_t)f->mantissa + 3);
-                table[i] = (uint16_t)((x[i] & 0xffff << f->mantissa) - (down << f->mantissa)) ^ (uint16_t)(random64() & 0x8001);
+                table[i] = (uint16_t)((x[i] & 0xffff << f->mantissa) - (down << f->mantissa)) ^
+                           (uint16_t)(random64() & 0x8001);
             }
             pe_rows r = {(char *)x, (char *)table, (char *)out, 0, 0, 0, 1};
             k->add[f->type](&r, n);

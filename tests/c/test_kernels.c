@@ -19,7 +19,8 @@ static void random_rotors(double *r, size_t count) {
         for (size_t k = 0; k < PE_TILE; k++) {
             double s = random_unit(), c = random_unit();
             double *at = r + j * ROTOR + k;
-            at[0] = s, at[PE_TILE] = c, at[2 * PE_TILE] = s * 0x1p-54 * random_unit(), at[3 * PE_TILE] = c * 0x1p-54 * random_unit();
+            at[0] = s, at[PE_TILE] = c, at[2 * PE_TILE] = s * 0x1p-54 * random_unit(),
+            at[3 * PE_TILE] = c * 0x1p-54 * random_unit();
         }
 }
 
@@ -101,7 +102,8 @@ static void try_add(pe_dtype t, size_t n) {
 static void try_rope(pe_dtype t, size_t pairs) {
     for (int kind = 0; kind < 4; kind++) {
         row_job j = rows_new(t, 2 * pairs, t == PE_F64 ? PE_F64 : PE_F32, 2 * pairs);
-        for (int i = 0; i < 2; i++) (i ? other : scalar)->rope[t](j.rows + i, pairs, kind % 2 ? PE_HALF : PE_INTERLEAVED, kind > 1);
+        for (int i = 0; i < 2; i++)
+            (i ? other : scalar)->rope[t](j.rows + i, pairs, kind % 2 ? PE_HALF : PE_INTERLEAVED, kind > 1);
         rows_end(&j, "rope", t, 2 * pairs);
     }
 }
