@@ -38,7 +38,8 @@ size_t pe_apply_units(pe_apply *a) {
     }
     if (a->chunked >= 0) {
         size_t n = a->loops[a->chunked].n;
-        a->chunk = n < PE_CHUNK ? n : PE_CHUNK;
+        size_t most = free_rows < 8 ? PE_CHUNK : 64;     /* few rows to serve: make more of the set-up */
+        a->chunk = n < most ? n : most;
         while (a->chunk > 1 && a->chunk * a->table_row > UNIT_BYTES / 4) a->chunk /= 2;
         a->chunks = positions / n * ((n + a->chunk - 1) / a->chunk);
     }
@@ -52,9 +53,11 @@ size_t pe_apply_units(pe_apply *a) {
 
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 
+static size_t make_space(const pe_apply *a) { return round_up(a->make_work + a->chunk * a->make_row); }
+
 /* for making the table, the table, and one contiguous row */
 size_t pe_apply_work(const pe_apply *a) {
-    return round_up(a->make_work) + round_up(a->chunk * a->table_row) + round_up(a->dim * a->item);
+    return make_space(a) + round_up(a->chunk * a->table_row) + round_up(a->dim * a->item);
 }
 
 void pe_apply_table(pe_apply *a, const pe_table *t) {
@@ -92,7 +95,7 @@ static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char
 }
 
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
-    char *table = (char *)work + round_up(a->make_work), *scratch = table + round_up(a->chunk * a->table_row);
+    char *table = (char *)work + make_space(a), *scratch = table + round_up(a->chunk * a->table_row);
     size_t made = SIZE_MAX;
     for (size_t unit = begin; unit < end; unit++) {
         size_t chunk = unit / a->parts, part = unit % a->parts, index = chunk, first = 0;

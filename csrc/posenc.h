@@ -156,8 +156,9 @@ typedef struct {
 } pe_table;
 
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
- * work: PE_TABLE_WORK bytes, aligned to 64. */
-enum { PE_TABLE_WORK = 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
+ * work: PE_TABLE_WORK bytes, aligned to 64, the first 64 of them zero before the first
+ * call; calls with the same table and work space share what they prepare. */
+enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
                    void *work);
 
@@ -179,7 +180,7 @@ typedef struct {
     double center, limit, sign; /* sign -1: divided by it */
 } pe_rotors;
 pe_make_fn pe_rotors_make;
-size_t pe_rotors_work(const pe_rotors *r, size_t rows);
+size_t pe_rotors_row(const pe_rotors *r); /* bytes of work space for each row, beyond PE_TABLE_WORK */
 
 /* A table that is there already: rows are copied. maker: a pe_stored */
 typedef struct {
@@ -209,7 +210,7 @@ typedef struct {
     pe_loop loops[PE_MAX_LOOPS];
     pe_make_fn *make; /* row i of its table, of table_row bytes, serves position i */
     const void *maker;
-    size_t table_row, make_work; /* make_work: bytes of work space to make 64 rows */
+    size_t table_row, make_work, make_row; /* work space to make rows: make_work bytes, and make_row for each */
     pe_rows_fn *fn;              /* applies it */
     const void *ctx;
     /* set by pe_apply_units: */
@@ -217,9 +218,9 @@ typedef struct {
     int chunked, split; /* the loop cut into chunks of one table, and the one cut into parts; -1: none */
 } pe_apply;
 
-/* Orders the loops and cuts the work into units (returned), each a table of at most 64 positions applied to about
+/* Orders the loops and cuts the work into units (returned), each a table of at most PE_CHUNK positions applied to about
  * a megabyte. Units are independent. */
-enum { PE_CHUNK = 64 };
+enum { PE_CHUNK = 256 };
 size_t pe_apply_units(pe_apply *a);
 size_t pe_apply_work(const pe_apply *a);
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work);

@@ -8,11 +8,13 @@
 /* rows of a part: sines and cosines of its pairs */
 static size_t part_row(const pe_table *t) { return t->dim * pe_itemsize(t->type); }
 
-size_t pe_rotors_work(const pe_rotors *r, size_t rows) {
+static bool plain(const pe_rotors *r) { return r->nparts == 1 && r->factor == 1 && !r->decay; }
+
+size_t pe_rotors_row(const pe_rotors *r) {
     size_t most = 0;
-    for (size_t a = 0; a < r->nparts; a++)
+    for (size_t a = 0; a < r->nparts && !plain(r); a++)
         if (part_row(&r->parts[a]) > most) most = part_row(&r->parts[a]);
-    return PE_TABLE_WORK + rows * most;
+    return most;
 }
 
 /* exp(t) for |t| <= 700, error below 2 ulp of it and of t: t = n ln 2 + r, |r| <= ln 2 / 2, Taylor's series */
@@ -65,7 +67,7 @@ static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs,
 
 void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work) {
     const pe_rotors *r = maker;
-    if (r->nparts == 1 && r->factor == 1 && !r->decay) {
+    if (plain(r)) {
         pe_table_rows(r->parts, begin, end, out, row_bytes, false, work);
         return;
     }

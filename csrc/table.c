@@ -14,6 +14,10 @@ enum { STEPS = 16, MIN_RUN = 8, ROTOR = 4 * PE_TILE };
 
 /* the work space, used for one tile after the other */
 typedef struct {
+    const pe_table *owner;           /* what the lists below belong to: a call with the same work space finds them, */
+    size_t first;                    /* if its first tile is this one */
+    enum { NOTHING, A_RUN, SCATTERED } holds; /* what offsets holds; SCATTERED: the anchor is R(0) */
+    char unused_too[64 - sizeof(pe_table *) - sizeof(size_t) - sizeof(int)];
     double offsets[PE_BLOCK][ROTOR]; /* R(0), R(1), ...: or rotors of scattered positions */
     double steps[STEPS][ROTOR];      /* R(0), R(block), R(2 block), ... */
     double phase[ROTOR], base[ROTOR], anchor[ROTOR + 2 * PE_TILE], unused[ROTOR - 2 * PE_TILE];
@@ -26,7 +30,6 @@ typedef struct {
     const pe_table *t;
     space *s;
     size_t first, n, lanes;          /* frequencies first .. first + n; n rounded up to 8 */
-    enum { NOTHING, A_RUN, SCATTERED } offsets; /* what s->offsets holds; SCATTERED: the anchor is R(0) */
     bool have_base;
     pe_pos base_pos;
 } tile;
@@ -163,14 +166,14 @@ static void tile_rows(tile *w, size_t begin, size_t end, char *out, ptrdiff_t ro
     for (size_t r = begin, rows; r < end; r += rows, out += (ptrdiff_t)rows * row_bytes) {
         rows = min(PE_BLOCK, end - r);
         if (rows >= MIN_RUN && pe_pos_is_run(&t->positions, r, rows)) {
-            if (w->offsets != A_RUN) make_lists(w);
-            w->offsets = A_RUN;
+            if (s->holds != A_RUN) make_lists(w);
+            s->holds = A_RUN;
             make_anchor(w, pe_pos_at(&t->positions, r));
         } else {
-            if (w->offsets != SCATTERED) {
+            if (s->holds != SCATTERED) {
                 identity(s->anchor);
                 memcpy(s->anchor + ROTOR, s->anchor, 2 * PE_TILE * sizeof(double));
-                w->offsets = SCATTERED;
+                s->holds = SCATTERED;
             }
             for (size_t j = 0; j < rows; j++)
                 evaluate(w, pe_pos_at(&t->positions, r + j), wide ? t->kernels->sincos_dd : t->kernels->sincos,
@@ -190,8 +193,11 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
     for (w.first = 0; w.first < t->pairs; w.first += PE_TILE) {
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
-        w.offsets = NOTHING, w.have_base = false;
-        for (size_t k = 0; k < w.lanes; k++) pe_num_fixed(t->turns + w.first + min(k, w.n - 1), w.s->fixed[k]);
+        w.have_base = false;
+        if (w.s->owner != t || w.s->first != w.first) {
+            w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
+            for (size_t k = 0; k < w.lanes; k++) pe_num_fixed(t->turns + w.first + min(k, w.n - 1), w.s->fixed[k]);
+        }
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }
     if (t->dim > 2 * t->pairs)

@@ -132,7 +132,7 @@ PE_FUNCTION(rope) {
     if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32) < 0) goto done;
     turn.layout = p.layout, turn.inverse = inverse || adjoint;
     turn.dim = (size_t)width, turn.start = (size_t)p.start, turn.rotary_dim = (size_t)p.rotary_dim;
-    job.maker = &p.rotors, job.make_work = pe_rotors_work(&p.rotors, PE_CHUNK);
+    job.maker = &p.rotors, job.make_work = PE_TABLE_WORK, job.make_row = pe_rotors_row(&p.rotors);
     job.table_row = turn.rotary_dim * pe_itemsize(p.rotors.type);
     if (args[11] != Py_True || pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
 done:
@@ -146,14 +146,14 @@ done:
 typedef struct {
     const pe_rotors *rotors;
     char *out;
-    ptrdiff_t row;
+    size_t row, chunk; /* bytes of a row, rows at a time */
 } fill;
 
 static void fill_rows(const void *ctx, size_t begin, size_t end, void *work) {
     const fill *f = ctx;
     for (size_t at = begin, n; at < end; at += n) {
-        n = end - at < PE_CHUNK ? end - at : PE_CHUNK;
-        pe_rotors_make(f->rotors, at, at + n, f->out + (ptrdiff_t)at * f->row, f->row, work);
+        n = end - at < f->chunk ? end - at : f->chunk;
+        pe_rotors_make(f->rotors, at, at + n, f->out + at * f->row, (ptrdiff_t)f->row, work);
     }
 }
 
@@ -183,8 +183,10 @@ PE_FUNCTION(rope_tables) {
         !(out = pe_output(fn, Py_None, descr, pos.ndim + 2, dims)) || plan_tables(s, fn, &p, &pos, type) < 0)
         goto done;
     size_t row = (size_t)p.rotary_dim * pe_itemsize(type);
-    fill f = {&p.rotors, PyArray_DATA(out), (ptrdiff_t)row};
-    if (pe_run(s, fill_rows, &f, row ? pos.count : 0, row, pe_rotors_work(&p.rotors, PE_CHUNK)) == 0)
+    size_t extra = pe_rotors_row(&p.rotors), chunk = extra ? 1 + (1 << 18) / extra : SIZE_MAX;
+    if (extra && chunk > PE_CHUNK) chunk = PE_CHUNK;
+    fill f = {&p.rotors, PyArray_DATA(out), row, chunk};
+    if (pe_run(s, fill_rows, &f, row ? pos.count : 0, row, PE_TABLE_WORK + (extra ? chunk * extra : 0)) == 0)
         result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);

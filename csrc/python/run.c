@@ -15,9 +15,11 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
     work_bytes = (work_bytes + 63) / 64 * 64;
     if (unit_bytes == 0) unit_bytes = 1;
     int threads = units > 1 && units >= THREADED_BYTES / unit_bytes ? s->threads : 1;
+    if ((size_t)threads > units) threads = (int)units;
     char *block = malloc((size_t)threads * work_bytes + 64);
     if (!block) return pe_raise_memory("posenc", "work space");
     char *work = block + (64 - (uintptr_t)block % 64) % 64;
+    for (int i = 0; i < threads && work_bytes; i++) memset(work + (size_t)i * work_bytes, 0, 64);
     size_t batch = FIRST_BATCH / unit_bytes * (size_t)threads;
     int status = 0;
     for (size_t at = 0; at < units && status == 0;) {
