@@ -467,6 +467,7 @@ def test_same_bits_on_every_number_of_threads():
                 results.append(embed(ids, weight, scale=3, encoding=encoding))
     finally:
         posenc.set_num_threads(before)
+    assert same(results[1], weight[ids] * 3.0 + sinusoidal(700, 256))
     for i in range(3, 9):
         assert same(results[i], results[i - 3])
 
