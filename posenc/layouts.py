@@ -149,7 +149,7 @@ def permute_rope_weight(
         width, name = positive_int(fn, "rotary_dim", rotary_dim), "rotary_dim"
     if width > head_dim:
         fail(ValueError, fn, name, f"must be at most the width of a head, {head_dim}", width)
-    out = np.array(rows, order="C")
+    out = np.array(rows)
     turning = out.reshape(heads, head_dim, *rows.shape[1:])[:, :width]
     turning[...] = _moved(fn, name, turning, 1, to)
     return out
@@ -173,7 +173,7 @@ def _moved(
     width = given.shape[axis]
     if width % 2:
         fail(ValueError, fn, name, "must have an even number of channels", width)
-    out = np.empty_like(given, subok=False)
+    out = np.empty_like(given)
     source, target = np.moveaxis(given, axis, -1), np.moveaxis(out, axis, -1)
     half = width // 2
     if to == "half":
