@@ -20,6 +20,7 @@ import numpy as np
 import posenc
 
 from . import _compare, _demo
+from .config import describe
 
 __all__ = ["main"]
 
@@ -73,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
+    except ImportError as error:  # a GGUF file without the package that reads it
+        print(f"posenc: {error}", file=sys.stderr)
+        return 2
     except MemoryError:
         print("posenc: not enough memory", file=sys.stderr)
         return 2
@@ -112,7 +116,26 @@ def _info() -> str:
     return "\n".join(f"{name:<8} {value}" for name, value in facts.items())
 
 
-_COMMANDS = (_compare.add, _demo.add, _add_info)
+def _add_config(commands: Any) -> None:
+    parser = commands.add_parser(
+        "config",
+        help="explain the rotary embedding of a model from its config",
+        description="Say what the rotary embedding of each layer of a model does: method, base,\n"
+        "lengths, attention factor, wavelengths, and which pairs a scaling stretches.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help="config.json, its folder, or a GGUF file")
+    parser.add_argument("--layer", type=_layer, help="one layer, from 0 (default: all kinds)")
+    parser.set_defaults(run=lambda args: describe(args.file, args.layer))
+
+
+def _layer(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 0, got {text!r}")
+    return int(text)
+
+
+_COMMANDS = (_compare.add, _demo.add, _add_config, _add_info)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._args import Array, fail, integer, number
+from .explain import explain_plan
 from .sinusoidal import Layout
 
 __all__ = ["RopePlan"]
@@ -184,8 +185,6 @@ class RopePlan:
         >>> print(posenc.rope_plan(4).explain().splitlines()[0].split())
         ['method', 'default']
         """
-        from .config import explain_plan
-
         return explain_plan(self)
 
     @classmethod
