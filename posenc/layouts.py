@@ -175,7 +175,9 @@ def _moved(
         fail(ValueError, fn, name, "must have an even number of channels", width)
     out = np.empty_like(given)
     source, target = np.moveaxis(given, axis, -1), np.moveaxis(out, axis, -1)
-    pairs, halves = (*source.shape[:-1], width // 2, 2), (*source.shape[:-1], 2, width // 2)
-    before, after = (pairs, halves) if to == "half" else (halves, pairs)
-    target.reshape(after)[...] = source.reshape(before).swapaxes(-1, -2)
+    half = width // 2
+    if to == "half":
+        target[..., :half], target[..., half:] = source[..., 0::2], source[..., 1::2]
+    else:
+        target[..., 0::2], target[..., 1::2] = source[..., :half], source[..., half:]
     return out
