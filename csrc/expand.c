@@ -43,7 +43,8 @@ void pe_expand_run(const void *ctx, size_t begin, size_t end, void *work) {
         size_t first = unit % e->parts * PART, n = line->n - first < PART ? line->n - first : PART;
         size_t a = unit / e->parts / inner->n, b = unit / e->parts % inner->n;
         rows = e->parts > 1 ? 1 : inner->n - b < end - unit ? inner->n - b : end - unit;
-        const char *from = e->from + (ptrdiff_t)a * outer->from + (ptrdiff_t)b * inner->from + (ptrdiff_t)first * line->from;
+        const char *from =
+            e->from + (ptrdiff_t)a * outer->from + (ptrdiff_t)b * inner->from + (ptrdiff_t)first * line->from;
         char *to = e->to + (ptrdiff_t)a * outer->to + (ptrdiff_t)b * inner->to + (ptrdiff_t)first * line->to;
         if (e->stream && n * e->item >= STREAM_LINE) {
             e->kernels->expand(from, inner->from, to, inner->to, n * e->item, rows);

@@ -109,7 +109,7 @@ def alibi_bias(
         If there are more queries than keys, a slope is not finite or they have not one axis, or
         `out` has another shape, is read-only, overlaps itself or comes with ``view=True``.
     MemoryError
-        If the result does not fit; in a view, if its elements cannot be counted in 63 bits of bytes.
+        If the result does not fit; a view must only be below 2^63 bytes in name.
 
     Notes
     -----

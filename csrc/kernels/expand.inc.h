@@ -3,7 +3,8 @@
  * read every line of it first. Stores are whole vectors at multiples of 16 bytes. Where a row ends within one and the
  * next row follows (to_row == bytes), the two share a store; else the odd bytes are stored as they are. The rows read
  * overlap, and stay in the cache. Neither end needs any alignment. */
-static void SHARED(expand)(const char *from, ptrdiff_t from_row, char *to, ptrdiff_t to_row, size_t bytes, size_t rows) {
+static void SHARED(expand)(const char *from, ptrdiff_t from_row, char *to, ptrdiff_t to_row, size_t bytes,
+                           size_t rows) {
     const size_t width = sizeof(vf64);
     char shared[sizeof(vf64)];
     size_t held = 0; /* bytes of the row before that wait in `shared` */

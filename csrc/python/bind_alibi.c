@@ -19,8 +19,8 @@ static void fill_units(const void *ctx, size_t begin, size_t end, void *work) {
     for (size_t unit = begin; unit < end; unit++) {
         size_t head = unit / f->blocks, at = unit % f->blocks * BLOCK;
         double slope = f->slopes[head];
-        f->fn(slope, f->symmetric ? slope : INFINITY, f->first + (int64_t)at, f->width - at < BLOCK ? f->width - at : BLOCK,
-              f->out + (head * f->width + at) * f->item);
+        f->fn(slope, f->symmetric ? slope : INFINITY, f->first + (int64_t)at,
+              f->width - at < BLOCK ? f->width - at : BLOCK, f->out + (head * f->width + at) * f->item);
     }
 }
 
@@ -32,7 +32,8 @@ PE_FUNCTION(alibi_profile) {
     int64_t k_len;
     fill f = {.slopes = PyArray_DATA((PyArrayObject *)args[0]), .out = PyArray_DATA(profile)};
     (void)nargs;
-    if (pe_int64("alibi_bias", "k_len", args[1], &k_len) < 0 || pe_bool("alibi_bias", "symmetric", args[2], &f.symmetric) < 0)
+    if (pe_int64("alibi_bias", "k_len", args[1], &k_len) < 0 ||
+        pe_bool("alibi_bias", "symmetric", args[2], &f.symmetric) < 0)
         return NULL;
     f.first = 1 - k_len;
     f.fn = s->kernels->alibi[pe_dtype_of(s, profile)];

@@ -3,7 +3,8 @@
  * q_len of k_len keys, so profile[h, t] belongs to relative = key - query = t - (k_len - 1). */
 #include "core.h"
 
-static PyArrayObject *attach(PyArrayObject *base, int ndim, const npy_intp *dims, const npy_intp *strides, char *data, int flags) {
+static PyArrayObject *attach(PyArrayObject *base, int ndim, const npy_intp *dims, const npy_intp *strides, char *data,
+                             int flags) {
     Py_INCREF((PyObject *)PyArray_DESCR(base));
     PyObject *a = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(base), ndim, dims, strides, data, flags, NULL);
     if (a && PyArray_SetBaseObject((PyArrayObject *)a, Py_NewRef((PyObject *)base)) < 0) Py_CLEAR(a);
@@ -23,14 +24,23 @@ PE_FUNCTION(bias_arrays) {
     bool view;
     (void)nargs;
     const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
-    if (!fn || pe_size(fn, "heads", args[1], 0, &sizes[0]) < 0 || pe_size(fn, "q_len", args[2], 0, &sizes[1]) < 0) return NULL;
-    sizes[2] = sizes[1];
-    if ((args[3] != Py_None && pe_size(fn, "k_len", args[3], sizes[1], &sizes[2]) < 0) || pe_bool(fn, "view", args[6], &view) < 0)
+    if (!fn || pe_size(fn, "heads", args[1], 0, &sizes[0]) < 0 || pe_size(fn, "q_len", args[2], 0, &sizes[1]) < 0)
         return NULL;
-    if (view && args[5] != Py_None) { pe_raise_fact(fn, "out", "must be None with view=True, which writes nothing"); return NULL; }
-    PyArray_Descr *descr = pe_dtype_arg(s, fn, args[4] == Py_None && PyArray_Check(args[5]) ? (PyObject *)PyArray_DESCR((PyArrayObject *)args[5]) : args[4], &type);
+    sizes[2] = sizes[1];
+    if ((args[3] != Py_None && pe_size(fn, "k_len", args[3], sizes[1], &sizes[2]) < 0) ||
+        pe_bool(fn, "view", args[6], &view) < 0)
+        return NULL;
+    if (view && args[5] != Py_None) {
+        pe_raise_fact(fn, "out", "must be None with view=True, which writes nothing");
+        return NULL;
+    }
+    PyArray_Descr *descr = pe_dtype_arg(
+        s, fn,
+        args[4] == Py_None && PyArray_Check(args[5]) ? (PyObject *)PyArray_DESCR((PyArrayObject *)args[5]) : args[4],
+        &type);
     if (!descr) return NULL;
-    npy_intp item = (npy_intp)pe_itemsize(type), heads = (npy_intp)sizes[0], q_len = (npy_intp)sizes[1], k_len = (npy_intp)sizes[2];
+    npy_intp item = (npy_intp)pe_itemsize(type), heads = (npy_intp)sizes[0], q_len = (npy_intp)sizes[1],
+             k_len = (npy_intp)sizes[2];
     if (pe_raise_status(fn, pe_check_size("k_len", sizes, 3, (size_t)item, &bytes)) < 0) goto done;
     npy_intp dims[3] = {heads, q_len, k_len}, width = q_len > 0 ? q_len - 1 + k_len : 0, flat[2] = {heads, width};
     if (!view && !(bias = pe_output(fn, args[5], descr, 3, dims))) goto done;
@@ -60,9 +70,12 @@ PE_FUNCTION(expand_bias) {
     if (!PyArray_ISWRITEABLE(bias)) PyArray_CLEARFLAGS(profile, NPY_ARRAY_WRITEABLE); /* a view: for good */
     else if (PyArray_SIZE(bias) && PyArray_DATA(bias) != PyArray_DATA(profile)) {
         npy_intp item = PyArray_ITEMSIZE(bias), from[3] = {PyArray_STRIDE(profile, 0), -item, item};
-        pe_expand e = {.kernels = s->kernels, .item = (size_t)item, .to = PyArray_BYTES(bias),
+        pe_expand e = {.kernels = s->kernels,
+                       .item = (size_t)item,
+                       .to = PyArray_BYTES(bias),
                        .from = PyArray_BYTES(profile) + (PyArray_DIM(bias, 1) - 1) * item};
-        for (int i = 0; i < 3; i++) e.loops[i] = (pe_expand_loop){(size_t)PyArray_DIM(bias, i), from[i], PyArray_STRIDE(bias, i)};
+        for (int i = 0; i < 3; i++)
+            e.loops[i] = (pe_expand_loop){(size_t)PyArray_DIM(bias, i), from[i], PyArray_STRIDE(bias, i)};
         size_t units = pe_expand_units(&e);
         if (pe_run(s, pe_expand_run, &e, units, (size_t)PyArray_NBYTES(bias) / units, 0) < 0) return NULL;
     }
