@@ -17,7 +17,7 @@ __all__ = ["CONTEXT", "METHODS", "SPELLINGS", "Case"]
 
 CONTEXT = Context(prec=90, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ONE, _ZERO, _TENTH = Decimal(1), Decimal(0), Decimal("0.1")
-_TWO_PI = Decimal(
+TWO_PI = Decimal(
     "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606"
     "965068423"
 )
@@ -128,7 +128,7 @@ def _ramp(c: Case, trained: Decimal) -> Callable[[], list[Decimal]]:
         c.fields.wrong("rope_theta", "must be above 1 for a ramp", float(c.base))
 
     def index(turns: Decimal) -> Decimal:  # the pair, as a real number, that turns so often
-        return c.dim * (trained / (turns * _TWO_PI)).ln() / (2 * c.base.ln())
+        return c.dim * (trained / (turns * TWO_PI)).ln() / (2 * c.base.ln())
 
     def ramp() -> list[Decimal]:
         low = index(fast)
@@ -200,7 +200,7 @@ def _llama3(c: Case) -> Frequencies:
     c.fields.check()
     result = []
     for w in c.plain():
-        kept = min(max((trained * w / _TWO_PI - low) / (high - low), _ZERO), _ONE)
+        kept = min(max((trained * w / TWO_PI - low) / (high - low), _ZERO), _ONE)
         result.append(w * (kept + (1 - kept) / factor))
     return result, _ONE
 

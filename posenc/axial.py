@@ -111,17 +111,22 @@ def mrope_plan(
         width, name = positive_int(fn, "rotary_dim", rotary_dim), "rotary_dim"
     if width % 2 or width > min(dim, WIDEST):
         fail(ValueError, fn, name, f"must be even and at most {min(dim, WIDEST)}", width)
-    sizes = _integers(fn, "sections", sections)
-    if len(sizes) != 3 or min(sizes) < 1 or sum(sizes) != width // 2:
-        wanted = f"must be 3 numbers of pairs that add up to {width // 2}"
-        fail(ValueError, fn, "sections", wanted, sizes)
+    sizes = check_sections(fn, "sections", sections, width // 2)
     number(fn, "base", base, positive=True)
     check.layout(fn, layout)
-    axis = mrope_axes(width // 2, sizes, interleaved=_flag(fn, "interleaved", interleaved))
+    axis = mrope_axes(width // 2, sizes, interleaved=check_flag(fn, "interleaved", interleaved))
     plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis)
     method = "mrope, interleaved" if interleaved else "mrope, chunked"
     plan.notes = {"head_dim": dim, **scaling_notes(None, base), "method": method}
     return plan
+
+
+def check_sections(fn: str, name: str, sections: Sequence[int], pairs: int) -> list[int]:
+    """How many pairs time, height and width turn."""
+    sizes = _integers(fn, name, sections)
+    if len(sizes) != 3 or min(sizes) < 1 or sum(sizes) != pairs:
+        fail(ValueError, fn, name, f"must be 3 numbers of pairs that add up to {pairs}", sizes)
+    return sizes
 
 
 def axial_plan(
@@ -209,7 +214,7 @@ def axial_plan(
     widths = _widths(fn, positive_int(fn, "dim", dim), axes, convention)
     layout = rule.layout if layout is None else layout
     check.layout(fn, layout)
-    linear = _flag(fn, "linear_bands", linear_bands)
+    linear = check_flag(fn, "linear_bands", linear_bands)
     freqs: list[Fraction]
     if convention == "pixels":
         if base is not None:
@@ -392,7 +397,7 @@ def _integers(fn: str, name: str, values: Sequence[int]) -> list[int]:
     return [integer(fn, name, value) for value in values]
 
 
-def _flag(fn: str, name: str, value: object) -> bool:
+def check_flag(fn: str, name: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         fail(TypeError, fn, name, "must be True or False", type(value).__name__)
     return bool(value)

@@ -60,6 +60,9 @@ def explain_plan(plan: RopePlan) -> str:
         "channels": _channels(plan),
         "axes": _axes(plan),
         "attention factor": f"{plan.attention_factor:.10g}",
+        "xPos": f"scale base {notes.get('scale_base', 0):.10g}, centre {plan.center:.10g}"
+        if plan.decay is not None
+        else None,
         "score factor": f"{notes['score_factor']:.10g} (in the model's attention)"
         if notes.get("score_factor")
         else None,

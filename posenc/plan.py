@@ -13,15 +13,13 @@ import numpy.typing as npt
 
 from . import _core
 from ._args import Array, fail, integer, number
+from ._methods import TWO_PI
 from .explain import explain_plan
 from .sinusoidal import Layout
 
 __all__ = ["RopePlan"]
 
-# 2 pi to 90 digits
-_TWO_PI = Fraction(
-    "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606965068"
-)
+_TWO_PI = Fraction(TWO_PI)
 
 
 class RopePlan:
@@ -90,6 +88,10 @@ class RopePlan:
         "start",
     )
 
+    decay: Array | None
+    center: float
+    _parts: tuple[Any, ...]
+
     def __init__(
         self,
         inv_freq: npt.ArrayLike,
@@ -105,6 +107,8 @@ class RopePlan:
             fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", "a ragged list")
         if given.dtype.kind not in "iuf":
             fail(TypeError, "RopePlan", "inv_freq", "must be real numbers", given.dtype)
+        if given.dtype.itemsize > 8:
+            fail(TypeError, "RopePlan", "inv_freq", "must be numbers of 64 bits", given.dtype)
         freq = np.array(given, dtype=np.float64)
         if freq.ndim != 1:
             fail(ValueError, "RopePlan", "inv_freq", "must have one axis", freq.ndim)
@@ -126,28 +130,46 @@ class RopePlan:
         if layout not in ("interleaved", "half"):
             wanted = 'must be "interleaved" or "half"'
             fail(ValueError, "RopePlan", "layout", wanted, repr(layout))
-        axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
+        try:
+            axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
+        except ValueError:
+            fail(TypeError, "RopePlan", "axis", "must be integers", "a ragged list")
         if axes.dtype.kind not in "iu":
             fail(TypeError, "RopePlan", "axis", "must be integers", axes.dtype)
         if axes.shape != inv_freq.shape or (axes < 0).any() or (axes >= 8).any():
             wanted = f"must be {len(inv_freq)} integers from 0 to 7"
             fail(ValueError, "RopePlan", "axis", wanted, axes)
         factor = number("RopePlan", "attention_factor", attention_factor, positive=True)
+        if not 2.0**-100 <= factor <= 2.0**100:
+            fail(ValueError, "RopePlan", "attention_factor", "must be from 2^-100 to 2^100", factor)
+        start = integer("RopePlan", "start", start, least=0)
+        if start > 2**30:
+            fail(ValueError, "RopePlan", "start", "must be at most 2^30", start)
         self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
         inv_freq.flags.writeable = self.axis.flags.writeable = False
         self.layout = layout
         self.rotary_dim = 2 * len(inv_freq)
-        self.start = integer("RopePlan", "start", start, least=0)
+        self.start = start
         self.attention_factor = factor
         self.notes: dict[str, Any] = {}
         self._decays(turns, None, 0.0)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set once: the core has its own copy, and a plan may be shared."""
+        if name != "notes" and hasattr(self, name):
+            raise AttributeError(f"RopePlan: {name}: cannot be changed, make another plan")
+        object.__setattr__(self, name, value)
+
     def _decays(self, turns: Array, decay: Array | None, center: float) -> None:
         """What xPos adds; and the tuple for the core, with the frequencies to 256 bits."""
-        self.decay, self.center = decay, center
         axis = self.axis if self.axis.any() else None
         whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)
-        self._parts = (turns, axis, *whole)
+        for name, value in (
+            ("decay", decay),
+            ("center", center),
+            ("_parts", (turns, axis, *whole)),
+        ):
+            object.__setattr__(self, name, value)
 
     def for_keys(self) -> RopePlan:
         """The plan of the keys: xPos divides them by what it multiplies the queries with.

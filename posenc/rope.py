@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._args import Array, fail, integer, number, positive_int
+from .axial import check_flag, check_sections
 from .plan import RopePlan
 from .scaling import mrope_axes, scaled_frequencies, scaling_notes
 from .sinusoidal import Layout
@@ -89,26 +90,31 @@ def rope_plan(
         fail(ValueError, fn, "rotary_dim", f"must be at most {dim - start}", width)
     if layout not in ("interleaved", "half"):
         fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    if seq_len is not None:
+        seq_len = positive_int(fn, "seq_len", seq_len)
     if scaling is None:
         plan = RopePlan.__new__(RopePlan)
         inv_freq = _core.inv_freq(fn, width, base, False)
         plan._fill(inv_freq, _core.turns(fn, width, base, 0.0, 1.0), layout, start)
     else:
-        own = isinstance(scaling, Mapping) and scaling.get("rope_theta") is not None
+        base = number(fn, "base", base, positive=True)
+        keys = scaling if isinstance(scaling, Mapping) else {}
+        own = keys.get("rope_theta") is not None
+        length = keys.get("max_position_embeddings", keys.get("original_max_position_embeddings"))
         freqs, factor = scaled_frequencies(
             width,
             base=None if own and base == 10000.0 else base,
             scaling=scaling,
             seq_len=seq_len,
+            max_position=length if isinstance(length, int) and 0 < length < 2**53 else None,
             head_dim=dim,
             fn=fn,
         )
-        sections = scaling.get("mrope_section")
-        axis = None
+        sections, axis = keys.get("mrope_section"), None
         if sections is not None:
-            axis = mrope_axes(
-                len(freqs), sections, interleaved=scaling.get("mrope_interleaved", False)
-            )
+            sections = check_sections(fn, "mrope_section", sections, len(freqs))
+            flag = check_flag(fn, "mrope_interleaved", keys.get("mrope_interleaved", False))
+            axis = mrope_axes(len(freqs), sections, interleaved=flag)
         plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=factor)
     given = scaling["rope_theta"] if scaling and scaling.get("rope_theta") is not None else base
     plan.notes = {"head_dim": dim, **scaling_notes(scaling, given, seq_len)}
@@ -247,8 +253,8 @@ def xpos_plan(
 
     Notes
     -----
-    The exponent is kept within 80 (690 for float64), so nothing overflows at any length: in
-    float32 scores are true within some 32,000 tokens of the centre, and finite beyond.
+    The exponent is kept within 80 (690 for float64, 10 for float16), so nothing overflows at any
+    length: in float32 scores are true within some 32,000 tokens of the centre, and finite beyond.
 
     References
     ----------
@@ -268,6 +274,11 @@ def xpos_plan(
     if dim % 2:
         fail(ValueError, fn, "dim", "must be even", dim)
     scale_base = number(fn, "scale_base", scale_base, positive=True)
+    if scale_base < 2.0**-20:
+        fail(ValueError, fn, "scale_base", "must be at least 2^-20", scale_base)
+    base = number(fn, "base", base, positive=True)
+    if layout not in ("interleaved", "half"):
+        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
     center = number(fn, "center", center)
     plan = rope_plan(dim, base=base, layout=layout)
     with localcontext() as context:

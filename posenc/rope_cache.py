@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -40,7 +41,8 @@ def rope_tables(
     Returns
     -------
     cos, sin : ndarray
-        Each of shape ``positions.shape + (pairs,)``, without the leading axis of several.
+        Each of shape ``positions.shape + (pairs,)``, without the leading axis of several: two
+        views of one array.
 
     Raises
     ------
@@ -66,7 +68,7 @@ def rope_tables(
            [0.84147096, 0.00999983]], dtype=float32)
     """
     both = _core.rope_tables(_plan("rope_tables", plan)._parts, positions, dtype)
-    return both[..., 1, :].copy(), both[..., 0, :].copy()
+    return both[..., 1, :], both[..., 0, :]
 
 
 def apply_rope(
@@ -120,22 +122,41 @@ def apply_rope(
            [-0.30116868,  1.38177329,  0.98995017,  1.00994983]])
     """
     fn = "apply_rope"
-    x = np.asarray(x)
+    x = _real(fn, "x", x)
+    wide = x.dtype.newbyteorder("=") == np.float64 or x.dtype.kind in "iu"
     tables = []
     for name, value in (("cos", cos), ("sin", sin)):
-        table = np.asarray(value)
-        if table.dtype.kind not in "fiu" and table.dtype.name != "bfloat16":
-            fail(TypeError, fn, name, "must be real numbers", table.dtype)
+        table = _real(fn, name, value)
         if table.ndim == 0:
             fail(ValueError, fn, name, "must have at least one axis", 0)
-        tables.append(table)
+        with np.errstate(over="ignore"):
+            tables.append(table.astype(np.float64 if wide else np.float32))
     if tables[0].shape != tables[1].shape:
-        fail(
-            ValueError, fn, "sin", f"must have the shape of cos, {tables[0].shape}", tables[1].shape
-        )
-    wide = x.dtype == np.float64 or x.dtype.kind in "iu"
-    both = np.stack(tables[::-1], axis=-2).astype(np.float64 if wide else np.float32, order="C")
+        wanted = f"must have the shape of cos, {tables[0].shape}"
+        fail(ValueError, fn, "sin", wanted, tables[1].shape)
+    both = np.stack(tables[::-1], axis=-2)
     return _core.apply_rope(fn, x, both, layout, seq_axis, 0, False, out)
+
+
+def _real(fn: str, name: str, value: npt.ArrayLike) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        fail(TypeError, fn, name, "must be an array of real numbers", "a ragged list")
+    if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
+        fail(TypeError, fn, name, "must be real numbers", array.dtype)
+    return array
+
+
+@contextmanager
+def _named(fn: str, **public: str) -> Iterator[None]:
+    """Errors of the core speak of `x` and `positions`: say what the user calls them."""
+    try:
+        yield
+    except (TypeError, ValueError, MemoryError) as error:
+        _, _, fact = str(error).partition(": ")
+        name, _, rest = fact.partition(": ")
+        raise type(error)(f"{fn}: {public.get(name, name)}: {rest}") from None
 
 
 def rope_qk(
@@ -196,14 +217,23 @@ def rope_qk(
     parts = keys = None
     if plan is not None:
         parts, keys = _plan(fn, plan)._parts, plan.for_keys()._parts
-    shared = (positions, offset, seq_axis), (base, layout, False, False)
+    arrays = [a for a in (q, k, *outs) if isinstance(a, np.ndarray)]
+    pairs = ((outs[0], k), (outs[1], q), outs)
+    if len(arrays) > 2 and any(_overlap(a, b) for a, b in pairs):
+        fail(ValueError, fn, "out", "must not overlap the other input or output", "arrays that do")
+    where, how = (positions, offset, seq_axis), (base, layout, False, False)
     # once without running, so that a refusal of k leaves q as it was
     for run in (False, True):
-        turned = [
-            _core.rope(fn, x, *shared[0], which, *shared[1], to, run)
-            for x, which, to in ((q, parts, outs[0]), (k, keys, outs[1]))
-        ]
-    return turned[0], turned[1]
+        with _named(fn, x="q"):
+            turned = _core.rope(fn, q, *where, parts, *how, outs[0], run)
+        with _named(fn, x="k"):
+            other = _core.rope(fn, k, *where, keys, *how, outs[1], run)
+    return turned, other
+
+
+def _overlap(a: object, b: object) -> bool:
+    both = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    return both and np.shares_memory(a, b)
 
 
 def rope_shift(
@@ -271,21 +301,31 @@ def rope_shift(
     fn = "rope_shift"
     if not isinstance(k, np.ndarray):
         fail(TypeError, fn, "k", "must be an array", type(k).__name__)
+    if delta is None:
+        fail(TypeError, fn, "delta", "must be one or more numbers", "None")
     last = _plan(fn, plan)
     steps: list[tuple[Any, Any, bool]] = []  # parts of a plan, positions, whether to turn back
     if to is not None:
-        last = _plan(fn, to)
+        if not isinstance(to, RopePlan):
+            fail(TypeError, fn, "to", "must be a RopePlan", type(to).__name__)
+        last = to
         steps = [(*step, positions, back) for step, back in _between(fn, plan, to)]
+    elif positions is not None:
+        fail(ValueError, fn, "positions", "go with `to` only", "no `to`")
     keys = last.for_keys()
     turns, axis, *channels = keys._parts
     steps.append(((turns, axis, *channels[:3], 1.0, keys.decay, 0.0), delta, False))
     target = k if out is None else out
     for run in (False, True):  # first all checks
         source = k
-        for parts, where, back in steps:
-            source = _core.rope(
-                fn, source, where, 0, seq_axis, parts, 1.0, "half", back, False, target, run
-            )
+        for i, (parts, where, back) in enumerate(steps):
+            names = {"x": "k", "out": "k" if out is None else "out"}
+            if i + 1 == len(steps):
+                names["positions"] = "delta"
+            with _named(fn, **names):
+                source = _core.rope(
+                    fn, source, where, 0, seq_axis, parts, 1.0, "half", back, False, target, run
+                )
     return target
 
 

@@ -124,7 +124,7 @@ PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, in
         return NULL;
     }
     if (PyArray_NDIM(a) != ndim || !PyArray_CompareLists(PyArray_DIMS(a), dims, ndim)) {
-        pe_raise_shape(fn, "out", a, ndim, dims);
+        pe_raise_shape(fn, "out", PyArray_NDIM(a), PyArray_DIMS(a), ndim, dims);
         return NULL;
     }
     const char *fault = !PyArray_ISWRITEABLE(a) ? "must be writeable, it is read-only"

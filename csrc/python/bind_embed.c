@@ -134,7 +134,7 @@ static PyArrayObject *learned_arg(pe_state *s, const char *fn, PyObject *obj, Py
     if (!a) return NULL;
     npy_intp wanted[2] = {PyArray_DIM(a, 0), PyArray_DIM(weight, 1)};
     if (type != e->type) pe_raise_type(fn, "encoding", "None, \"sinusoidal\" or a table of weight's dtype", obj);
-    else if (PyArray_DIM(a, 1) != wanted[1]) pe_raise_shape(fn, "encoding", a, 2, wanted);
+    else if (PyArray_DIM(a, 1) != wanted[1]) pe_raise_shape(fn, "encoding", 2, PyArray_DIMS(a), 2, wanted);
     else if (PyArray_STRIDE(a, 1) == PyArray_ITEMSIZE(a)) r = (PyArrayObject *)Py_NewRef((PyObject *)a);
     else r = (PyArrayObject *)PyArray_NewCopy(a, NPY_CORDER);
     pe_drop(a);

@@ -37,8 +37,8 @@ static int plan_arg(const char *fn, PyObject *obj, plan *p) {
     return 0;
 }
 
-/* the tables of the plan's axes at the positions; type: of the result */
-static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *pos, pe_dtype type) {
+/* the tables of the plan's axes at the positions; type: of the result, stored: of what it multiplies */
+static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *pos, pe_dtype type, pe_dtype stored) {
     size_t pairs = (size_t)p->rotary_dim / 2, at = 0;
     const pe_num *turns = pairs ? PyArray_DATA((PyArrayObject *)p->turns) : NULL;
     int64_t *pairs_of = NULL;
@@ -61,7 +61,7 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
         t->positions = pos->p;
         if (pos->p.data) t->positions.data = (const char *)pos->p.data + (size_t)a * pos->axis_step * 8;
     }
-    double limit = type == PE_F64 ? 690 : 80; /* e^690, e^80: within the range of the arithmetic */
+    double limit = stored == PE_F64 ? 690 : stored == PE_F16 ? 10 : 80; /* e^limit is within the range of the dtype */
     p->rotors =
         (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->factor, p->decay, p->center, limit, p->sign};
     return 0;
@@ -129,7 +129,7 @@ PE_FUNCTION(rope) {
     out = output(fn, x, args[10]);
     if (!out || pe_apply_loops(fn, x, out, axis, args[2], args[3], p.naxes, &pos, &job) < 0) goto done;
     if (inverse) p.factor = 1 / p.factor, p.sign = -1;
-    if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32) < 0) goto done;
+    if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32, turn.type) < 0) goto done;
     turn.layout = p.layout, turn.inverse = inverse || adjoint;
     turn.dim = (size_t)width, turn.start = (size_t)p.start, turn.rotary_dim = (size_t)p.rotary_dim;
     job.maker = &p.rotors, job.make_work = PE_TABLE_WORK, job.make_row = pe_rotors_row(&p.rotors);
@@ -180,7 +180,7 @@ PE_FUNCTION(rope_tables) {
     for (int i = 0; i < pos.ndim; i++) sizes[i] = dims[i] = pos.dims[i];
     sizes[pos.ndim] = dims[pos.ndim] = 2, sizes[pos.ndim + 1] = dims[pos.ndim + 1] = (npy_intp)p.rotary_dim / 2;
     if (pe_raise_status(fn, pe_check_size("positions", sizes, (size_t)pos.ndim + 2, pe_itemsize(type), &bytes)) < 0 ||
-        !(out = pe_output(fn, Py_None, descr, pos.ndim + 2, dims)) || plan_tables(s, fn, &p, &pos, type) < 0)
+        !(out = pe_output(fn, Py_None, descr, pos.ndim + 2, dims)) || plan_tables(s, fn, &p, &pos, type, type) < 0)
         goto done;
     size_t row = (size_t)p.rotary_dim * pe_itemsize(type);
     size_t extra = pe_rotors_row(&p.rotors), chunk = extra ? 1 + (1 << 18) / extra : SIZE_MAX;
@@ -213,6 +213,10 @@ PE_FUNCTION(apply_rope) {
         pe_layout_arg(fn, args[3], &turn.layout) < 0 || pe_int64(fn, "start", args[5], &start) < 0 ||
         pe_bool(fn, "inverse", args[6], &turn.inverse) < 0)
         goto done;
+    if (PyArray_TYPE(table) != (turn.type == PE_F64 ? NPY_DOUBLE : NPY_FLOAT) || !PyArray_IS_C_CONTIGUOUS(table)) {
+        pe_raise_type(fn, "cos", "a table in the dtype of arithmetic", args[2]);
+        goto done;
+    }
     int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1), rotary_dim = 2 * (int64_t)PyArray_DIM(table, ndim + 1);
     pe_status bad = pe_check_rotary(width, rotary_dim, start);
     if (bad.code == PE_ERR_WIDTH && rotary_dim > width) bad.arg = "cos: twice the last axis";
@@ -220,7 +224,7 @@ PE_FUNCTION(apply_rope) {
         pe_no_overlap(fn, "cos", table, out, false) < 0)
         goto done;
     pe_apply_axes(x, out, &job);
-    if (pe_apply_match(fn, "cos", table, ndim, PyArray_DIMS(table), x, axis, &job) < 0) goto done;
+    if (pe_apply_match(fn, "cos: axes before the last", ndim, PyArray_DIMS(table), x, axis, &job) < 0) goto done;
     turn.dim = (size_t)width, turn.start = (size_t)start, turn.rotary_dim = (size_t)rotary_dim;
     job.table_row = stored.row_bytes = turn.rotary_dim * (size_t)PyArray_ITEMSIZE(table);
     if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);

@@ -30,7 +30,8 @@ static inline void pe_drop(void *object) { Py_XDECREF((PyObject *)object); }
 /* --- raise.c: the only place where an exception is set; all return -1 ---------------------------------------- */
 int pe_raise_status(const char *fn, pe_status status);
 int pe_raise_type(const char *fn, const char *arg, const char *wanted, PyObject *got); /* TypeError; names got's kind */
-int pe_raise_shape(const char *fn, const char *arg, PyArrayObject *got, int ndim, const npy_intp *wanted);
+int pe_raise_shape(const char *fn, const char *arg, int ndim, const npy_intp *got, int want_ndim,
+                   const npy_intp *wanted);
 int pe_raise_value(const char *fn, const char *arg, const char *wanted, PyObject *got); /* ValueError; shows got */
 int pe_raise_fact(const char *fn, const char *arg, const char *fact); /* ValueError; nothing to show */
 int pe_raise_index(const char *fn, const char *arg, PyObject *index, npy_intp size, PyArrayObject *where, npy_intp at);
@@ -81,8 +82,8 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
 int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq_axis, PyObject *positions,
                    PyObject *offset, int naxes, pe_pos_arg *pos, pe_apply *job);
 void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job); /* the same without positions, */
-int pe_apply_match(const char *fn, const char *arg, PyArrayObject *what, int ndim, const npy_intp *dims, PyArrayObject *x,
-                   int seq_axis, pe_apply *job); /* which this adds: ndim axes of `what` */
+int pe_apply_match(const char *fn, const char *arg, int ndim, const npy_intp *dims, PyArrayObject *x, int seq_axis,
+                   pe_apply *job); /* which this adds */
 int pe_leading_axis(const char *fn, int naxes, pe_pos_arg *pos); /* takes the axis of plan axes off */
 int pe_apply_all(pe_state *s, pe_apply *job, PyArrayObject *x, PyArrayObject *out); /* the rest of job, and run it */
 

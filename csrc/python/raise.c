@@ -34,8 +34,9 @@ int pe_raise_type(const char *fn, const char *arg, const char *wanted, PyObject 
     return -1;
 }
 
-int pe_raise_shape(const char *fn, const char *arg, PyArrayObject *got, int ndim, const npy_intp *wanted) {
-    PyObject *want = tuple_of(ndim, wanted), *have = tuple_of(PyArray_NDIM(got), PyArray_DIMS(got));
+int pe_raise_shape(const char *fn, const char *arg, int ndim, const npy_intp *got, int want_ndim,
+                   const npy_intp *wanted) {
+    PyObject *want = tuple_of(want_ndim, wanted), *have = tuple_of(ndim, got);
     if (want && have) PyErr_Format(PyExc_ValueError, "%s: %s: must have shape %S, got %S", fn, arg, want, have);
     Py_XDECREF(want);
     Py_XDECREF(have);

@@ -75,23 +75,23 @@ static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg 
     return 0;
 }
 
-/* Loops of job that move along axes dims[ndim] of `what`: positions, or a table without its last axis. */
-int pe_apply_match(const char *fn, const char *arg, PyArrayObject *what, int ndim, const npy_intp *dims,
-                   PyArrayObject *x, int seq_axis, pe_apply *job) {
+/* Loops of job that move along axes dims[ndim]: those of positions, or of a table without its last. */
+int pe_apply_match(const char *fn, const char *arg, int ndim, const npy_intp *dims, PyArrayObject *x, int seq_axis,
+                   pe_apply *job) {
     int outer = PyArray_NDIM(x) - 1, axis[PE_MAX_LOOPS];
     npy_intp wanted[PE_MAX_LOOPS];
     if (ndim == outer)
         for (int i = 0; i < ndim; i++) axis[i] = i;
     else if (ndim == 1 && outer > 0) axis[0] = seq_axis;
     else if (ndim == 2 && outer > 2 && seq_axis > 0) axis[0] = 0, axis[1] = seq_axis;
-    else if (ndim > 0) return pe_raise_fact(fn, arg, "must be (seq,), (batch, seq) or as x without its last axis");
+    else if (ndim > 0) return pe_raise_fact(fn, arg, "must have shape (seq,), (batch, seq), or one for each row");
     size_t step = 1;
     for (int i = ndim; i-- > 0; step *= (size_t)dims[i]) {
         wanted[i] = PyArray_DIM(x, axis[i]);
         if (dims[i] > 1) job->loops[axis[i]].pos = step;
     }
     for (int i = 0; i < ndim; i++)
-        if (dims[i] != 1 && dims[i] != wanted[i]) return pe_raise_shape(fn, arg, what, ndim, wanted);
+        if (dims[i] != 1 && dims[i] != wanted[i]) return pe_raise_shape(fn, arg, ndim, dims, ndim, wanted);
     return 0;
 }
 
@@ -103,7 +103,8 @@ void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job) {
 
 /* positions of several axes: the first axis of the array */
 int pe_leading_axis(const char *fn, int naxes, pe_pos_arg *pos) {
-    if (pos->ndim == 0 || pos->dims[0] != naxes) {
+    if (pos->ndim == 0) return 0;                        /* one number is for all axes */
+    if (pos->dims[0] != naxes) {
         char fact[96];
         snprintf(fact, sizeof fact, "must have a first axis of length %d, one for each axis of the plan", naxes);
         return pe_raise_fact(fn, "positions", fact);
@@ -123,14 +124,14 @@ int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq
     pe_apply_axes(x, out, job);
     int status = 0;
     if (rows && (positions != Py_None || outer < 1 || seq_axis == 0 || PyArray_DIM(rows, 0) != PyArray_DIM(x, 0)))
-        status = pe_raise_fact(fn, "offset", "an array must be (batch,), the first axis of x, without positions");
+        status = pe_raise_fact(fn, "offset", "an array must have shape (batch,), and goes without positions");
     else if (rows) {
         status = ragged(fn, rows, PyArray_DIM(x, seq_axis), pos);
         if (status == 0) job->loops[0].pos = (size_t)PyArray_DIM(x, seq_axis), job->loops[seq_axis].pos = 1;
     } else if (positions != Py_None) {
         if (pe_positions_array(fn, positions, pos) < 0 || shifted(fn, pos, first) < 0 ||
             (naxes > 1 && pe_leading_axis(fn, naxes, pos) < 0) ||
-            pe_apply_match(fn, "positions", pos->array, pos->ndim, pos->dims, x, seq_axis, job) < 0 ||
+            pe_apply_match(fn, "positions", pos->ndim, pos->dims, x, seq_axis, job) < 0 ||
             pe_no_overlap(fn, "positions", pos->array, out, false) < 0)
             status = -1;
     } else {
