@@ -1,5 +1,7 @@
 """Positional encodings of transformers: exact, fast, on NumPy arrays."""
 
+from . import prototypes as prototypes
+from . import reference as reference
 from ._version import __version__ as __version__
 from .alibi import alibi_bias, alibi_slopes
 from .attention import attend, attention_scores, softmax
