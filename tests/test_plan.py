@@ -544,6 +544,8 @@ def test_dynamic_follows_the_length_and_goes_back():
     assert base_of(2049) == pytest.approx(10009.92071178585, rel=1e-12)
     assert base_of(2048) == pytest.approx(10000, rel=1e-12)
     assert base_of(None) == pytest.approx(10000, rel=1e-12)
+    notes = rope_plan(128, scaling=scaling, seq_len=4096).notes
+    assert (notes["trained"], notes["extended"], notes["seq_len"]) == (2048, 4096, 4096)
 
 
 def test_no_scaling_is_the_plain_plan():
