@@ -19,6 +19,7 @@ from .layouts import permute_rope_weight, to_half, to_interleaved
 from .learned import embed, lookup
 from .naive import normalized_positions, raw_positions
 from .plan import RopePlan
+from .positions import positions_from_lengths
 from .rope import rope, rope_plan, xpos_plan
 from .rope_cache import apply_rope, rope_qk, rope_shift, rope_tables
 from .runtime import cpu_info, get_num_threads, set_num_threads
@@ -49,6 +50,7 @@ __all__ = [
     "offset_rotation",
     "permute_rope_weight",
     "plan_from_config",
+    "positions_from_lengths",
     "raw_positions",
     "rope",
     "rope_plan",

@@ -1,0 +1,80 @@
+"""Positions of tokens, from how a batch is laid out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ._args import Array, allocate, fail, real_array
+
+__all__ = ["positions_from_lengths"]
+
+
+def positions_from_lengths(cu_seqlens: npt.ArrayLike) -> Array:
+    """Positions in packed sequences: 0, 1, ... and from 0 again in every sequence.
+
+    Token t of sequence s, ``cu_seqlens[s] <= t < cu_seqlens[s + 1]``, has the position
+    ``t - cu_seqlens[s]``.
+
+    Parameters
+    ----------
+    cu_seqlens : array_like of int
+        Shape ``(n + 1,)``: where each of n sequences starts, then the number of tokens; the sums of
+        the lengths, from 0. A sequence may be empty.
+
+    Returns
+    -------
+    ndarray
+        int64, shape ``(cu_seqlens[-1],)``, in tokens.
+
+    Raises
+    ------
+    TypeError
+        If `cu_seqlens` holds something else than integers.
+    ValueError
+        If it has not one axis, is empty, does not start at 0, or decreases.
+    MemoryError
+        If the positions do not fit.
+
+    Notes
+    -----
+    Exact.
+
+    References
+    ----------
+    Dao, "FlashAttention-2", 2023, arXiv:2307.08691; the name and the convention are those of its
+    code for sequences of different lengths.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> positions = posenc.positions_from_lengths([0, 3, 3, 5])
+    >>> positions
+    array([0, 1, 2, 0, 1])
+    >>> x = np.ones((5, 8, 64))  # tokens, heads, dim
+    >>> y = posenc.rope(x, positions, seq_axis=0)
+    >>> bool((y[3:] == posenc.rope(x[3:], seq_axis=0)).all())
+    True
+    """
+    fn, name = "positions_from_lengths", "cu_seqlens"
+    starts = real_array(fn, name, cu_seqlens, "integers")
+    if starts.ndim != 1:
+        fail(ValueError, fn, name, "must have one axis", starts.ndim)
+    if not starts.size:
+        fail(ValueError, fn, name, "must have at least one element", 0)
+    if starts.dtype.kind == "f":
+        fail(TypeError, fn, name, "must be an array of integers", starts.dtype)
+    if starts[0] != 0:
+        fail(ValueError, fn, name, "must start at 0", starts[0])
+    falls = starts[1:] < starts[:-1]
+    if falls.any():
+        at = int(falls.argmax())
+        fail(ValueError, fn, name, "must not decrease", f"{starts[at + 1]} after {starts[at]}")
+    positions = allocate(fn, (int(starts[-1]),), np.dtype(np.int64))
+    starts = starts.astype(np.int64)
+    positions[:] = 1
+    # Add up ones, and at each start of a sequence that has tokens go back to 0.
+    first = starts[:-1][np.diff(starts) > 0]
+    positions[first] -= np.diff(first, prepend=0)
+    positions[:1] = 0
+    return np.cumsum(positions, out=positions)
