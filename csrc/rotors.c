@@ -48,20 +48,33 @@ static void put(pe_dtype type, double v, char *to) {
     else *(pe_bf16 *)to = pe_f32_to_bf16(pe_f64_to_odd_f32(v));
 }
 
-/* a row of a part to where its pairs stand in the whole row */
-static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs, pe_pos p, const char *from, char *to) {
+/* a row of a part to where its pairs stand in the whole row, as it is */
+#define PE_MOVE(T)                                                                \
+    for (size_t k = 0; k < t->pairs; k++) {                                       \
+        ((T *)to)[pairs[k]] = ((const T *)from)[k];                               \
+        ((T *)to)[r->pairs + (size_t)pairs[k]] = ((const T *)from)[t->pairs + k]; \
+    }
+static void move(const pe_rotors *r, const pe_table *t, const int64_t *pairs, const char *from, char *to) {
     size_t item = pe_itemsize(r->type);
+    if (item == 8) PE_MOVE(uint64_t)
+    else if (item == 4) PE_MOVE(uint32_t)
+    else PE_MOVE(uint16_t)
+}
+#undef PE_MOVE
+
+/* the same, multiplied; the row is float64 */
+static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs, pe_pos p, const double *from,
+                    char *to) {
+    size_t item = pe_itemsize(r->type);
+    if (r->nparts == 1 && r->type == PE_F32 && !r->decay) { /* pairs in their order: YaRN's common case */
+        for (size_t k = 0; k < 2 * t->pairs; k++) ((float *)to)[k] = (float)(from[k] * r->factor);
+        return;
+    }
     double at = r->decay ? position(p) : 0;
     for (size_t k = 0; k < t->pairs; k++) {
-        char *sine = to + (size_t)pairs[k] * item, *cosine = sine + r->pairs * item;
-        if (r->factor == 1 && !r->decay) {
-            memcpy(sine, from + k * item, item);
-            memcpy(cosine, from + (t->pairs + k) * item, item);
-        } else {
-            double m = multiplier(r, (size_t)pairs[k], at);
-            put(r->type, ((const double *)from)[k] * m, sine);
-            put(r->type, ((const double *)from)[t->pairs + k] * m, cosine);
-        }
+        double m = multiplier(r, (size_t)pairs[k], at);
+        put(r->type, from[k] * m, to + (size_t)pairs[k] * item);
+        put(r->type, from[t->pairs + k] * m, to + (r->pairs + (size_t)pairs[k]) * item);
     }
 }
 
@@ -78,8 +91,11 @@ void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrd
         size_t row = part_row(t);
         if (t->pairs == 0) continue;
         pe_table_rows(t, begin, end, rows, (ptrdiff_t)row, false, work);
-        for (size_t j = 0; j < end - begin; j++)
-            scatter(r, t, pairs, pe_pos_at(&t->positions, begin + j), rows + j * row, out + (ptrdiff_t)j * row_bytes);
+        for (size_t j = 0; j < end - begin; j++) {
+            char *from = rows + j * row, *to = out + (ptrdiff_t)j * row_bytes;
+            if (r->factor == 1 && !r->decay) move(r, t, pairs, from, to);
+            else scatter(r, t, pairs, pe_pos_at(&t->positions, begin + j), (const double *)from, to);
+        }
     }
 }
 

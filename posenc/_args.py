@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -48,6 +48,20 @@ def integer(fn: str, name: str, value: object, *, least: int | None = None) -> i
 def positive_int(fn: str, name: str, value: object) -> int:
     """`value` as an int of at least 1."""
     return integer(fn, name, value, least=1)
+
+
+def integers(fn: str, name: str, values: object) -> list[int]:
+    """`values` as a list of ints."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        fail(TypeError, fn, name, "must be a sequence of integers", type(values).__name__)
+    return [integer(fn, name, value) for value in values]
+
+
+def flag(fn: str, name: str, value: object) -> bool:
+    """`value` as a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        fail(TypeError, fn, name, "must be True or False", type(value).__name__)
+    return bool(value)
 
 
 def number(fn: str, name: str, value: object, *, positive: bool = False) -> float:

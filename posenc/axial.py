@@ -12,7 +12,7 @@ import numpy as np
 from . import _args as check
 from ._args import Array, fail, integer, number, positive_int
 from .plan import _TWO_PI, RopePlan
-from .scaling import WIDEST, mrope_axes, scaled_frequencies, scaling_notes
+from .scaling import WIDEST, check_sections, mrope_axes, scaled_frequencies, scaling_notes
 from .sinusoidal import Layout
 
 __all__ = ["axial_plan", "axial_positions", "mrope_plan"]
@@ -114,19 +114,11 @@ def mrope_plan(
     sizes = check_sections(fn, "sections", sections, width // 2)
     number(fn, "base", base, positive=True)
     check.layout(fn, layout)
-    axis = mrope_axes(width // 2, sizes, interleaved=check_flag(fn, "interleaved", interleaved))
+    axis = mrope_axes(width // 2, sizes, interleaved=check.flag(fn, "interleaved", interleaved))
     plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis)
     method = "mrope, interleaved" if interleaved else "mrope, chunked"
     plan.notes = {"head_dim": dim, **scaling_notes(None, base), "method": method}
     return plan
-
-
-def check_sections(fn: str, name: str, sections: Sequence[int], pairs: int) -> list[int]:
-    """How many pairs time, height and width turn."""
-    sizes = _integers(fn, name, sections)
-    if len(sizes) != 3 or min(sizes) < 1 or sum(sizes) != pairs:
-        fail(ValueError, fn, name, f"must be 3 numbers of pairs that add up to {pairs}", sizes)
-    return sizes
 
 
 def axial_plan(
@@ -214,7 +206,7 @@ def axial_plan(
     widths = _widths(fn, positive_int(fn, "dim", dim), axes, convention)
     layout = rule.layout if layout is None else layout
     check.layout(fn, layout)
-    linear = check_flag(fn, "linear_bands", linear_bands)
+    linear = check.flag(fn, "linear_bands", linear_bands)
     freqs: list[Fraction]
     if convention == "pixels":
         if base is not None:
@@ -311,7 +303,7 @@ def axial_positions(
     """
     fn = "axial_positions"
     rule = _RULES[check.choice(fn, "convention", convention, tuple(_RULES))]
-    sizes = _integers(fn, "shape", shape)
+    sizes = check.integers(fn, "shape", shape)
     n = len(sizes)
     fewest, most = (1, _MOST_AXES) if rule.any_axes else (2, 2)
     if not fewest <= n <= most or min(sizes) < 1:
@@ -325,7 +317,7 @@ def axial_positions(
         fail(ValueError, fn, "shape", f"must be multiples of merge, {block}", sizes)
     if reference is not None and convention not in ("eva", "pixels"):
         fail(ValueError, fn, "reference", 'may be given under "eva" and "pixels" only', reference)
-    scaled = sizes if reference is None else _integers(fn, "reference", reference)
+    scaled = sizes if reference is None else check.integers(fn, "reference", reference)
     if len(scaled) != n or min(scaled) < 1:
         fail(ValueError, fn, "reference", f"must be {n} sizes, each at least 1", scaled)
     extra = integer(fn, "extra_tokens", extra_tokens, least=0)
@@ -380,7 +372,7 @@ def _widths(fn: str, dim: int, axes: int | Sequence[int], convention: Convention
         n = positive_int(fn, "axes", axes)
         name, wanted, widths = "dim", f"must be a multiple of {2 * n}", [dim // n] * n
     else:
-        widths = _integers(fn, "axes", axes)
+        widths = check.integers(fn, "axes", axes)
         name, wanted, n = "axes", f"must be even widths that add up to {dim}", len(widths)
     if not 1 <= n <= _MOST_AXES:
         fail(ValueError, fn, "axes", f"must be 1 to {_MOST_AXES} axes", n)
@@ -389,15 +381,3 @@ def _widths(fn: str, dim: int, axes: int | Sequence[int], convention: Convention
     if any(w < 2 or w % 2 for w in widths) or sum(widths) != dim:
         fail(ValueError, fn, name, wanted, dim if name == "dim" else widths)
     return widths
-
-
-def _integers(fn: str, name: str, values: Sequence[int]) -> list[int]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
-        fail(TypeError, fn, name, "must be a sequence of integers", type(values).__name__)
-    return [integer(fn, name, value) for value in values]
-
-
-def check_flag(fn: str, name: str, value: object) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        fail(TypeError, fn, name, "must be True or False", type(value).__name__)
-    return bool(value)

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, integer, number, positive_int
-from .axial import check_flag, check_sections
+from ._args import Array, fail, flag, integer, number, positive_int
 from .plan import RopePlan
-from .scaling import mrope_axes, scaled_frequencies, scaling_notes
+from .scaling import check_sections, mrope_axes, scaled_frequencies, scaling_notes
 from .sinusoidal import Layout
 
 __all__ = ["RopePlan", "rope", "rope_plan", "xpos_plan"]
@@ -92,6 +91,7 @@ def rope_plan(
         fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
     if seq_len is not None:
         seq_len = positive_int(fn, "seq_len", seq_len)
+    longest = None
     if scaling is None:
         plan = RopePlan.__new__(RopePlan)
         inv_freq = _core.inv_freq(fn, width, base, False)
@@ -101,23 +101,24 @@ def rope_plan(
         keys = scaling if isinstance(scaling, Mapping) else {}
         own = keys.get("rope_theta") is not None
         length = keys.get("max_position_embeddings", keys.get("original_max_position_embeddings"))
+        longest = length if isinstance(length, int) and 0 < length < 2**53 else None
         freqs, factor = scaled_frequencies(
             width,
             base=None if own and base == 10000.0 else base,
             scaling=scaling,
             seq_len=seq_len,
-            max_position=length if isinstance(length, int) and 0 < length < 2**53 else None,
+            max_position=longest,
             head_dim=dim,
             fn=fn,
         )
         sections, axis = keys.get("mrope_section"), None
         if sections is not None:
             sections = check_sections(fn, "mrope_section", sections, len(freqs))
-            flag = check_flag(fn, "mrope_interleaved", keys.get("mrope_interleaved", False))
-            axis = mrope_axes(len(freqs), sections, interleaved=flag)
+            interleaved = flag(fn, "mrope_interleaved", keys.get("mrope_interleaved", False))
+            axis = mrope_axes(len(freqs), sections, interleaved=interleaved)
         plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=factor)
     given = scaling["rope_theta"] if scaling and scaling.get("rope_theta") is not None else base
-    plan.notes = {"head_dim": dim, **scaling_notes(scaling, given, seq_len)}
+    plan.notes = {"head_dim": dim, **scaling_notes(scaling, given, seq_len, longest)}
     return plan
 
 

@@ -64,6 +64,7 @@ def rope_tables(
     Notes
     -----
     Correctly rounded; with an attention factor, the float64 value times the factor, rounded once.
+    With xPos the multiplier adds an error of 4 (1 + its exponent) half ulps of float64.
 
     With ``compat="float32"`` an angle is off by up to half an ulp of itself, and by what a rounded
     frequency adds: tables are wrong by 0.0005 near position 8000, by 0.05 and more at 1e6, and are
@@ -250,8 +251,8 @@ def rope_qk(
     if any(_overlap(a, b) for a, b in ((outs[0], k), (outs[1], q), outs)):
         fail(ValueError, fn, "out", "must not overlap the other input or output", "arrays that do")
     where, how = (positions, offset, seq_axis), (base, layout, False, False)
-    # once without running, so that a refusal of k leaves q as it was
-    for run in (False, True):
+    # with out, once without running, so that a refusal of k leaves q as it was
+    for run in (True,) if out is None else (False, True):
         with _named(fn, x="q"):
             turned = _core.rope(fn, q, *where, parts, *how, outs[0], run)
         with _named(fn, x="k"):

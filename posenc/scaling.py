@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
 from typing import Any
 
-from ._args import fail, positive_int
+from ._args import fail, integers, positive_int
 from ._fields import Fields, show
 from ._methods import CONTEXT, METHODS, SPELLINGS, Case
 
-__all__ = ["mrope_axes", "read_frequencies", "rope_type", "scaled_frequencies", "scaling_notes"]
+__all__ = [
+    "check_sections",
+    "mrope_axes",
+    "read_frequencies",
+    "rope_type",
+    "scaled_frequencies",
+    "scaling_notes",
+]
 
 WIDEST = 1 << 14  # of a head: a config that claims more is broken
 _LEAST, _MOST = Decimal(2) ** -900, Decimal(2) ** 60  # of a frequency that is not 0
@@ -202,6 +209,14 @@ def scaling_notes(
         "extended": None if method == "default" else extended,
         "seq_len": seq_len if method in ("dynamic", "longrope") else None,
     }
+
+
+def check_sections(fn: str, name: str, sections: Sequence[int], pairs: int) -> list[int]:
+    """How many pairs time, height and width turn."""
+    sizes = integers(fn, name, sections)
+    if len(sizes) != 3 or min(sizes) < 1 or sum(sizes) != pairs:
+        fail(ValueError, fn, name, f"must be 3 numbers of pairs that add up to {pairs}", sizes)
+    return sizes
 
 
 def mrope_axes(pairs: int, sections: list[int], *, interleaved: bool) -> list[int]:
