@@ -1,4 +1,4 @@
-"""Rotary embedding beside NumPy, torch and a copy; one token, and a long prompt."""
+"""Rotary embedding beside other libraries, NumPy and a copy; one token, and a long prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 import posenc
 
-Job = tuple[str, dict[str, Callable[[], Any]]]
+Calls = dict[str, Callable[[], Any]]
+Job = tuple[str, Calls]
 
 
 def rotate_half(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
@@ -23,9 +24,7 @@ def tables(positions: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
 
 
-def onnxruntime_peer(
-    x: np.ndarray, cos: np.ndarray, sin: np.ndarray
-) -> dict[str, Callable[[], Any]]:
+def onnxruntime_peer(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> Calls:
     try:
         import onnxruntime
         from onnx import TensorProto, helper
@@ -66,7 +65,68 @@ def onnxruntime_peer(
         "c": np.ascontiguousarray(cos[:, :half]),
         "s": np.ascontiguousarray(sin[:, :half]),
     }
-    return {"onnxruntime, tables ready": lambda: session.run(None, feed)}
+    return {"onnxruntime, tables ready": lambda: session.run(None, feed)[0]}
+
+
+def torch_peers(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> Calls:
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(1)
+    t, c, s = map(torch.from_numpy, (x, cos, sin))
+    half = x.shape[-1] // 2
+
+    def eager() -> Any:
+        return t * c + torch.cat((-t[..., half:], t[..., :half]), -1) * s
+
+    peers: Calls = {"torch, tables ready": eager}
+    try:
+        from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+    except ImportError:
+        return peers
+    keys, c, s = t[:, :0], c[None], s[None]  # it turns keys as well: none
+    peers["transformers, tables ready"] = lambda: apply_rotary_pos_emb(t, keys, c, s)[0]
+    return peers
+
+
+def rotary_embedding_torch_peer(x: np.ndarray) -> Calls:
+    try:
+        import torch
+        from rotary_embedding_torch import RotaryEmbedding
+    except ImportError:
+        return {}
+    torch.set_num_threads(1)
+    t, rotary = torch.from_numpy(x), RotaryEmbedding(x.shape[-1])
+    return {"rotary-embedding-torch": lambda: rotary.rotate_queries_or_keys(t)}
+
+
+def numba_peer(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> Calls:
+    try:
+        import numba
+    except ImportError:
+        return {}
+
+    @numba.njit
+    def turn(x: Any, cos: Any, sin: Any, out: Any) -> Any:
+        half = x.shape[-1] // 2
+        for h in range(x.shape[1]):
+            for p in range(x.shape[2]):
+                for i in range(half):
+                    a, b, c, s = x[0, h, p, i], x[0, h, p, i + half], cos[p, i], sin[p, i]
+                    out[0, h, p, i] = a * c - b * s
+                    out[0, h, p, i + half] = b * c + a * s
+        return out
+
+    out = np.empty_like(x)
+    return {"numba, tables ready, out=": lambda: turn(x, cos, sin, out)}
+
+
+def checked(want: np.ndarray, peers: Calls) -> Calls:
+    """The peers, which must compute the same, as far as their float32 angles allow."""
+    for label, call in peers.items():
+        assert np.allclose(np.asarray(call()), want, atol=1e-2), label
+    return peers
 
 
 def jobs() -> Iterator[Job]:
@@ -76,11 +136,13 @@ def jobs() -> Iterator[Job]:
     cos, sin = tables(np.array([1000]), 128)
     want = rotate_half(token, cos, sin)
     assert np.allclose(posenc.rope(token, offset=1000, plan=plan), want, atol=1e-5)
+    peers = {**onnxruntime_peer(token, cos, sin), **torch_peers(token, cos, sin)}
     yield (
         "rope float32, one token, 32 x 128",
         {
             "posenc": lambda: posenc.rope(token, offset=1000, plan=plan),
             "numpy, tables ready": lambda: rotate_half(token, cos, sin),
+            **checked(want, peers),
         },
     )
     yield (
@@ -88,6 +150,7 @@ def jobs() -> Iterator[Job]:
         {
             "posenc": lambda: posenc.rope(token, offset=1000, plan=plan, out=out),
             "numpy, tables ready": lambda: rotate_half(token, cos, sin),
+            **checked(want, numba_peer(token, cos, sin)),
         },
     )
     for layout in ("half", "interleaved"):
@@ -95,7 +158,16 @@ def jobs() -> Iterator[Job]:
         x = rng.standard_normal((1, 32, 8192, 128)).astype(np.float32)
         out = np.empty_like(x)
         cos, sin = tables(np.arange(8192), 128)
-        peers = onnxruntime_peer(x, cos, sin) if layout == "half" else {}
+        if layout == "half":
+            peers = {
+                "numpy, tables ready": lambda x=x, cos=cos, sin=sin: rotate_half(x, cos, sin),
+                **numba_peer(x, cos, sin),
+                **onnxruntime_peer(x, cos, sin),
+                **torch_peers(x, cos, sin),
+            }
+        else:
+            peers = rotary_embedding_torch_peer(x)
+        checked(posenc.rope(x, plan=plan), peers)
         yield (
             f"rope float32 1 x 32 x 8192 x 128, {layout}, out=",
             {
