@@ -264,7 +264,7 @@ def _overlap(a: object, b: object) -> bool:
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return False
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
     except RuntimeError:  # too hard to tell
         return True
 

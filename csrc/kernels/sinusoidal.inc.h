@@ -9,11 +9,12 @@
  *
  * To 53 bits: the factors are split (see rotor.inc.h: `split`), anchor = H + L, offset = h + l:
  *   sin = (H_S h_C + H_C h_S)  exactly, + (F_S l_C + L_S h_C) + (F_C l_S + L_C h_S),   F = fl(H + L).
- * Inputs contribute 4.9 * 2^-81, the roundings of the second part 16 * 2^-81: below 2^-76.6; half width 2^-76.
- * 14 operations a value, none of them fma: a double-double product takes 30. Tried and rejected: the low parts
- * by double-double (twice the time); one rounding test on integers (no faster here).
+ * Inputs contribute 4.9 * 2^-81, the roundings of the second part at most 19 * 2^-81 without fma: below 2^-76.4; half
+ * width 2^-76. 9 operations a value with fma and 14 without, where double-double products take 30. The same without
+ * fma on AVX2 took 1.5 times as long.
  *
- * Order of operations: as written, the same on every ISA. rows <= PE_BLOCK. */
+ * What an ISA rounds on the way differs (fma or not), and with it who is a suspect; what is stored in the end does
+ * not. rows <= PE_BLOCK. */
 #ifndef PE_ROTATE
 #define PE_ROTATE
 typedef struct {
@@ -22,21 +23,22 @@ typedef struct {
 static inline void rotate_f32(const double *a, const double *o, interval *sine, interval *cosine) {
     vf64 S = vf64_load_f64(a, vf64_N), C = vf64_load_f64(a + PE_TILE, vf64_N), eps = vf64_set1(0x1p-50);
     vf64 s = vf64_load_f64(o, vf64_N), c = vf64_load_f64(o + PE_TILE, vf64_N);
-    vf64 sum = vf64_add(vf64_mul(S, c), vf64_mul(C, s)), dif = vf64_sub(vf64_mul(C, c), vf64_mul(S, s));
+    vf64 sum = vf64_mad(C, s, vf64_mul(S, c)), dif = vf64_nmad(S, s, vf64_mul(C, c));
     *sine = (interval){vf64_sub(sum, eps), vf64_add(sum, eps)};
     *cosine = (interval){vf64_sub(dif, eps), vf64_add(dif, eps)};
 }
 static inline void rotate_f64(const double *a, const double *o, interval *sine, interval *cosine) {
-    vf64 HS = vf64_load_f64(a, vf64_N), HC = vf64_load_f64(a + PE_TILE, vf64_N), eps = vf64_set1(0x1p-76);
+    vf64 HS = vf64_load_f64(a, vf64_N), HC = vf64_load_f64(a + PE_TILE, vf64_N);
     vf64 LS = vf64_load_f64(a + 2 * PE_TILE, vf64_N), LC = vf64_load_f64(a + 3 * PE_TILE, vf64_N);
     vf64 FS = vf64_load_f64(a + 4 * PE_TILE, vf64_N), FC = vf64_load_f64(a + 5 * PE_TILE, vf64_N);
     vf64 hs = vf64_load_f64(o, vf64_N), hc = vf64_load_f64(o + PE_TILE, vf64_N);
     vf64 ls = vf64_load_f64(o + 2 * PE_TILE, vf64_N), lc = vf64_load_f64(o + 3 * PE_TILE, vf64_N);
-    vf64 sum = vf64_add(vf64_mul(HS, hc), vf64_mul(HC, hs)), dif = vf64_sub(vf64_mul(HC, hc), vf64_mul(HS, hs));
-    vf64 sum_l = vf64_add(vf64_add(vf64_mul(FS, lc), vf64_mul(LS, hc)), vf64_add(vf64_mul(FC, ls), vf64_mul(LC, hs)));
-    vf64 dif_l = vf64_sub(vf64_add(vf64_mul(FC, lc), vf64_mul(LC, hc)), vf64_add(vf64_mul(FS, ls), vf64_mul(LS, hs)));
-    *sine = (interval){vf64_add(sum, vf64_sub(sum_l, eps)), vf64_add(sum, vf64_add(sum_l, eps))};
-    *cosine = (interval){vf64_add(dif, vf64_sub(dif_l, eps)), vf64_add(dif, vf64_add(dif_l, eps))};
+    vf64 minus_eps = vf64_set1(-0x1p-76), two_eps = vf64_set1(0x1p-75);
+    vf64 sum = vf64_mad(HC, hs, vf64_mul(HS, hc)), dif = vf64_nmad(HS, hs, vf64_mul(HC, hc)); /* exact */
+    vf64 sum_l = vf64_mad(LC, hs, vf64_mad(FC, ls, vf64_mad(LS, hc, vf64_mad(FS, lc, minus_eps))));
+    vf64 dif_l = vf64_nmad(LS, hs, vf64_nmad(FS, ls, vf64_mad(LC, hc, vf64_mad(FC, lc, minus_eps))));
+    *sine = (interval){vf64_add(sum, sum_l), vf64_add(sum, vf64_add(sum_l, two_eps))};
+    *cosine = (interval){vf64_add(dif, dif_l), vf64_add(dif, vf64_add(dif_l, two_eps))};
 }
 #endif
 

@@ -45,7 +45,7 @@ static PyArrayObject *ids_arg(const char *fn, const char *arg, PyObject *obj, np
     else if (PyArray_NDIM(a) >= NPY_MAXDIMS) pe_raise_fact(fn, arg, "too many axes");
     else
         ids = (PyArrayObject *)PyArray_FromArray(a, PyArray_DescrFromType(NPY_INT64),
-                                                 NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST);
+                                                 NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST | NPY_ARRAY_ENSUREARRAY);
     size_t n = (size_t)PyArray_SIZE(a), bad = ids ? pe_first_outside(PyArray_DATA(ids), n, (size_t)rows) : n;
     if (bad < n) {
         raise_outside(fn, arg, a, bad, rows);

@@ -14,6 +14,8 @@ static inline vf64 vf64_set1(double a) { return _mm256_set1_pd(a); }
 static inline vf64 vf64_add(vf64 a, vf64 b) { return _mm256_add_pd(a, b); }
 static inline vf64 vf64_sub(vf64 a, vf64 b) { return _mm256_sub_pd(a, b); }
 static inline vf64 vf64_mul(vf64 a, vf64 b) { return _mm256_mul_pd(a, b); }
+static inline vf64 vf64_mad(vf64 a, vf64 b, vf64 c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vf64 vf64_nmad(vf64 a, vf64 b, vf64 c) { return _mm256_fnmadd_pd(a, b, c); }
 static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
     vf64 p = _mm256_mul_pd(a, b);
     *err = _mm256_fmsub_pd(a, b, p);

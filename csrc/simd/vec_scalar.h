@@ -15,6 +15,10 @@ static inline vf64 vf64_set1(double a) { return a; }
 static inline vf64 vf64_add(vf64 a, vf64 b) { return a + b; }
 static inline vf64 vf64_sub(vf64 a, vf64 b) { return a - b; }
 static inline vf64 vf64_mul(vf64 a, vf64 b) { return a * b; }
+/* c + a * b and c - a * b, rounded once or twice as the ISA has it: only where an error bound covers both, and what
+ * comes out is decided by a rounding test, so that it cannot be seen which */
+static inline vf64 vf64_mad(vf64 a, vf64 b, vf64 c) { return c + a * b; }
+static inline vf64 vf64_nmad(vf64 a, vf64 b, vf64 c) { return c - a * b; }
 /* a * b = the result + *err, exactly. Dekker's split; an ISA with fma gets the same *err from one. */
 static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
     double p = a * b, ta = 134217729.0 * a, tb = 134217729.0 * b;
