@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -25,6 +26,25 @@ def fail(
 ) -> NoReturn:
     """Raise `kind` with the message every function of the package uses."""
     raise kind(f"{fn}: {name}: {wanted}, got {got}") from None
+
+
+@contextmanager
+def named(fn: str, **public: str) -> Iterator[None]:
+    """Faults found below, under this function's name; `public` says what it calls the arguments.
+
+    An allocation that fails there is blamed on the first of them. Serves as a decorator, too.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, MemoryError) as error:
+        _, _, fact = str(error).partition(": ")
+        name, _, rest = fact.partition(": ")
+        if rest:
+            raise type(error)(f"{fn}: {public.get(name, name)}: {rest}") from None
+        if isinstance(error, MemoryError):
+            blamed = next(iter(public.values()))
+            raise MemoryError(f"{fn}: {blamed}: the result must fit in memory") from None
+        raise
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:
@@ -90,7 +110,11 @@ def choice(fn: str, name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 def layout(fn: str, value: object) -> str:
     """One of the two words for where the channels of a pair lie."""
-    return choice(fn, "layout", value, ("interleaved", "half"))
+    if not isinstance(value, str):
+        fail(TypeError, fn, "layout", 'must be "interleaved" or "half"', type(value).__name__)
+    if value not in ("interleaved", "half"):
+        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(value))
+    return value
 
 
 def real_array(fn: str, name: str, value: object, wanted: str = "integers or floats") -> Array:
@@ -212,8 +236,11 @@ def check_out(fn: str, out: object, shape: tuple[int, ...], dtype: np.dtype[Any]
         fail(ValueError, fn, "out", f"must have shape {shape}", out.shape)
     if not out.flags.writeable:
         fail(ValueError, fn, "out", "must be writeable", "a read-only array")
-    if any(step == 0 and size > 1 for step, size in zip(out.strides, shape, strict=True)):
-        fail(ValueError, fn, "out", "must not repeat its elements", f"strides {out.strides}")
+    reach = out.itemsize  # each axis must step over all that those of smaller steps reach
+    for step, size in sorted((abs(t), n) for t, n in zip(out.strides, shape, strict=True) if n > 1):
+        if step < reach and out.size:
+            fail(ValueError, fn, "out", "must not overlap itself", f"strides {out.strides}")
+        reach += step * (size - 1)
     return out
 
 

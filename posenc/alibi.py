@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, number, positive_int, real_array
+from ._args import Array, fail, named, number, positive_int, real_array
 
 __all__ = ["alibi_bias", "alibi_slopes"]
 
@@ -62,6 +62,7 @@ def alibi_slopes(num_heads: int, *, max_bias: float = 8.0) -> Array:
     return _slopes(heads, number(fn, "max_bias", max_bias, positive=True)).copy()
 
 
+@named("alibi_bias", memory="num_heads_or_slopes")
 def alibi_bias(
     num_heads_or_slopes: int | npt.ArrayLike,
     q_len: int,

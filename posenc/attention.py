@@ -166,6 +166,9 @@ def attend(
         fail(ValueError, fn, "Wk", wanted, weights["Wk"].shape[-1])
     shape = (*lead, x.shape[-2], x.shape[-2])
     added = None if bias is None else real_array(fn, "bias", bias)
+    for name, value in (("bias", added), ("mask", mask)):
+        if value is not None and np.ndim(value) > 32:
+            fail(ValueError, fn, name, "must have at most 32 axes", np.ndim(value))
     if added is not None:
         shape = _fit(fn, "bias", added, shape)
     allowed = None if mask is None else np.asarray(mask)

@@ -361,7 +361,8 @@ def _bands(count: int, top: float, linear: bool) -> list[Fraction]:
 
 
 def _powers(fn: str, width: int, base: float) -> list[Fraction]:
-    return [Fraction(f) for f in scaled_frequencies(width, base=base, fn=fn)[0]]
+    with check.named(fn, frequencies="base"):
+        return [Fraction(f) for f in scaled_frequencies(width, base=base, fn=fn)[0]]
 
 
 def _widths(fn: str, dim: int, axes: int | Sequence[int], convention: Convention) -> list[int]:
@@ -369,7 +370,7 @@ def _widths(fn: str, dim: int, axes: int | Sequence[int], convention: Convention
     if dim > WIDEST:
         fail(ValueError, fn, "dim", f"must be at most {WIDEST}", dim)
     if isinstance(axes, (int, np.integer)):
-        n = positive_int(fn, "axes", axes)
+        n = min(positive_int(fn, "axes", axes), _MOST_AXES + 1)
         name, wanted, widths = "dim", f"must be a multiple of {2 * n}", [dim // n] * n
     else:
         widths = check.integers(fn, "axes", axes)

@@ -18,7 +18,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from ._args import Array, allocate, fail, float_dtype, is_bfloat16, number, positive_int, real_array
+from . import _args
+from ._args import Array, fail, named, positive_int
 from .learned import embed
 from .naive import normalized_positions, raw_positions
 from .sinusoidal import sinusoidal
@@ -81,7 +82,7 @@ class Layer:
         if missing or unexpected:
             got = f"missing {sorted(missing)} and unexpected {sorted(unexpected, key=str)}"
             fail(ValueError, fn, "state", "must have the names in state_dict()", got)
-        given = {name: real_array(fn, f"state[{name!r}]", state[name]) for name in own}
+        given = {name: _args.real_array(fn, f"state[{name!r}]", state[name]) for name in own}
         for name, array in given.items():
             if array.shape != own[name].shape:
                 wanted = f"must have shape {own[name].shape}"
@@ -96,7 +97,7 @@ class Layer:
             yield from getattr(self, name)._arrays(f"{prefix}{name}.")
 
     def _set_dropout(self, fn: str, p: float, rng: Rng) -> None:
-        self.dropout, self.rng = number(fn, "dropout", p), np.random.default_rng(rng)
+        self.dropout, self.rng = _args.number(fn, "dropout", p), np.random.default_rng(rng)
         if not 0 <= self.dropout <= 1:
             fail(ValueError, fn, "dropout", "must be from 0 to 1", p)
 
@@ -153,7 +154,7 @@ class TokenEmbedding(Layer):
         fn = "TokenEmbedding"
         vocab_size = positive_int(fn, "vocab_size", vocab_size)
         d_model = positive_int(fn, "d_model", d_model)
-        self.scale = math.sqrt(d_model) if scale is None else number(fn, "scale", scale)
+        self.scale = math.sqrt(d_model) if scale is None else _args.number(fn, "scale", scale)
         self.weight = _normal(fn, (vocab_size, d_model), dtype, rng)
 
     def __call__(self, token_ids: npt.ArrayLike) -> Array:
@@ -205,7 +206,8 @@ class SinusoidalPositionalEncoding(Layer):
         d_model = positive_int(fn, "d_model", d_model)
         max_len = positive_int(fn, "max_len", max_len)
         self._set_dropout(fn, dropout, rng)
-        self.pe = sinusoidal(max_len, d_model, dtype=float_dtype(fn, dtype))
+        with named(fn, dim="d_model", positions="max_len", out="max_len"):
+            self.pe = sinusoidal(max_len, d_model, dtype=_args.float_dtype(fn, dtype))
 
     def table(self, seq: int) -> Array:
         """At least `seq` rows: the buffer, and what it lacks from the formula."""
@@ -313,12 +315,15 @@ class TransformerEmbedding(Layer):
             raise ValueError(f"Unknown pos_encoding: {pos_encoding!r}, must be one of {known}")
         self.pos_encoding = pos_encoding
         self._set_dropout(fn, dropout, rng)
-        self.token = TokenEmbedding(vocab_size, d_model, dtype=dtype, rng=self.rng)
+        with named(fn, out="vocab_size"):
+            self.token = TokenEmbedding(vocab_size, d_model, dtype=dtype, rng=self.rng)
         self.position: SinusoidalPositionalEncoding | LearnedPositionalEmbedding | None = None
-        if pos_encoding == "sinusoidal":
-            self.position = SinusoidalPositionalEncoding(d_model, max_len, 0.0, dtype=dtype)
-        elif pos_encoding == "learned":
-            self.position = LearnedPositionalEmbedding(max_len, d_model, dtype=dtype, rng=self.rng)
+        with named(fn, out="max_len"):
+            if pos_encoding == "sinusoidal":
+                self.position = SinusoidalPositionalEncoding(d_model, max_len, 0.0, dtype=dtype)
+            elif pos_encoding == "learned":
+                learned = LearnedPositionalEmbedding
+                self.position = learned(max_len, d_model, dtype=dtype, rng=self.rng)
         self._layers = ("token", "position") if self.position else ("token",)
 
     def __call__(self, token_ids: npt.ArrayLike) -> Array:
@@ -373,7 +378,7 @@ def _normal(
     fn: str, shape: tuple[int, int], dtype: npt.DTypeLike, rng: Rng, std: float = 1.0
 ) -> Array:
     """Normal numbers, drawn in float64 and rounded: a seed means the same in every dtype."""
-    weight = allocate(fn, shape, float_dtype(fn, dtype))
+    weight = _args.allocate(fn, shape, _args.float_dtype(fn, dtype))
     weight[...] = np.random.default_rng(rng).normal(0.0, std, shape)
     return weight
 
@@ -385,7 +390,7 @@ def _add(
     fn, x, d_model = type(layer).__name__, np.asarray(x), layer.table(0).shape[1]
     if x.dtype.kind in "iu":
         x = x.astype(np.float64)
-    if not is_bfloat16(x.dtype) and x.dtype.type not in (np.float16, np.float32, np.float64):
+    if not _args.is_bfloat16(x.dtype) and x.dtype.type not in (np.float16, np.float32, np.float64):
         wanted = "must be an array of float16, bfloat16, float32 or float64"
         fail(TypeError, fn, "x", wanted, x.dtype)
     if x.ndim < 2 or x.shape[-1] != d_model:

@@ -7,12 +7,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._args import Array, choice, fail, integer, positive_int
+from ._args import Array, choice, fail, integer, named, positive_int
 from .sinusoidal import Layout
 
 __all__ = ["permute_rope_weight", "to_half", "to_interleaved"]
 
 
+@named("to_half", out="x")
 def to_half(x: npt.ArrayLike, axis: int = -1) -> Array:
     """Interleaved channels to halves: ``y[i] = x[2i]``, ``y[i + n/2] = x[2i + 1]``.
 
@@ -52,6 +53,7 @@ def to_half(x: npt.ArrayLike, axis: int = -1) -> Array:
     return _moved("to_half", "x", x, axis, "half")
 
 
+@named("to_interleaved", out="x")
 def to_interleaved(x: npt.ArrayLike, axis: int = -1) -> Array:
     """Halves to interleaved channels: ``y[2i] = x[i]``, ``y[2i + 1] = x[i + n/2]``.
 
@@ -87,6 +89,7 @@ def to_interleaved(x: npt.ArrayLike, axis: int = -1) -> Array:
     return _moved("to_interleaved", "x", x, axis, "interleaved")
 
 
+@named("permute_rope_weight", out="weight")
 def permute_rope_weight(
     weight: npt.ArrayLike,
     num_heads: int,

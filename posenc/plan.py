@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, integer, number
+from ._args import Array, fail, integer, named, number
+from ._args import layout as check_layout
 from ._methods import TWO_PI
 from .explain import explain_plan
 from .sinusoidal import Layout
@@ -92,6 +93,7 @@ class RopePlan:
     center: float
     _parts: tuple[Any, ...]
 
+    @named("RopePlan", out="inv_freq")
     def __init__(
         self,
         inv_freq: npt.ArrayLike,
@@ -127,9 +129,7 @@ class RopePlan:
         axis: npt.ArrayLike | None = None,
         attention_factor: float = 1.0,
     ) -> None:
-        if layout not in ("interleaved", "half"):
-            wanted = 'must be "interleaved" or "half"'
-            fail(ValueError, "RopePlan", "layout", wanted, repr(layout))
+        check_layout("RopePlan", layout)
         try:
             axes = np.zeros(len(inv_freq), np.int64) if axis is None else np.array(axis)
         except ValueError:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ._args import Array, allocate, fail, real_array
+from ._args import Array, allocate, fail, named, real_array
 
 __all__ = ["positions_from_lengths"]
 
 
+@named("positions_from_lengths", out="cu_seqlens")
 def positions_from_lengths(cu_seqlens: npt.ArrayLike) -> Array:
     """Positions in packed sequences: 0, 1, ... and from 0 again in every sequence.
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, flag, integer, number, positive_int
+from ._args import Array, fail, flag, integer, named, number, positive_int
+from ._args import layout as check_layout
 from .plan import RopePlan
 from .scaling import check_sections, mrope_axes, scaled_frequencies, scaling_notes
 from .sinusoidal import Layout
@@ -87,8 +88,7 @@ def rope_plan(
         fail(ValueError, fn, "dim" if rotary_dim is None else "rotary_dim", "must be even", width)
     if start + width > dim:
         fail(ValueError, fn, "rotary_dim", f"must be at most {dim - start}", width)
-    if layout not in ("interleaved", "half"):
-        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    check_layout(fn, layout)
     if seq_len is not None:
         seq_len = positive_int(fn, "seq_len", seq_len)
     longest = None
@@ -278,10 +278,10 @@ def xpos_plan(
     if scale_base < 2.0**-20:
         fail(ValueError, fn, "scale_base", "must be at least 2^-20", scale_base)
     base = number(fn, "base", base, positive=True)
-    if layout not in ("interleaved", "half"):
-        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    check_layout(fn, layout)
     center = number(fn, "center", center)
-    plan = rope_plan(dim, base=base, layout=layout)
+    with named(fn, dim="dim"):
+        plan = rope_plan(dim, base=base, layout=layout)
     with localcontext() as context:
         context.prec = 40
         z = [(2 * i + Decimal("0.4") * dim) / (Decimal("1.4") * dim) for i in range(dim // 2)]

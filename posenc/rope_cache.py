@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, choice, fail
+from ._args import Array, choice, fail, named
 from .compat import float32_tables
 from .plan import RopePlan, pack_turns, unpack_turns
 from .sinusoidal import Layout
@@ -102,6 +101,7 @@ def rope_tables(
     return both[..., 1, :], both[..., 0, :]
 
 
+@named("apply_rope", x="x")
 def apply_rope(
     x: npt.ArrayLike,
     cos: npt.ArrayLike,
@@ -179,17 +179,6 @@ def _real(fn: str, name: str, value: npt.ArrayLike) -> Array:
     return array
 
 
-@contextmanager
-def _named(fn: str, **public: str) -> Iterator[None]:
-    """Errors of the core speak of `x` and `positions`: say what the user calls them."""
-    try:
-        yield
-    except (TypeError, ValueError, MemoryError) as error:
-        _, _, fact = str(error).partition(": ")
-        name, _, rest = fact.partition(": ")
-        raise type(error)(f"{fn}: {public.get(name, name)}: {rest}") from None
-
-
 def rope_qk(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -253,9 +242,9 @@ def rope_qk(
     where, how = (positions, offset, seq_axis), (base, layout, False, False)
     # with out, once without running, so that a refusal of k leaves q as it was
     for run in (True,) if out is None else (False, True):
-        with _named(fn, x="q"):
+        with named(fn, x="q"):
             turned = _core.rope(fn, q, *where, parts, *how, outs[0], run)
-        with _named(fn, x="k"):
+        with named(fn, x="k"):
             other = _core.rope(fn, k, *where, keys, *how, outs[1], run)
     return turned, other
 
@@ -355,7 +344,7 @@ def rope_shift(
             names = {"x": "k", "out": "k" if out is None else "out"}
             if i + 1 == len(steps):
                 names["positions"] = "delta"
-            with _named(fn, **names):
+            with named(fn, **names):
                 source = _core.rope(
                     fn, source, where, 0, seq_axis, parts, 1.0, "half", back, False, target, run
                 )

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, allocate, fail, number, positive_int
+from ._args import Array, allocate, fail, named, number, positive_int
+from ._args import layout as check_layout
 
 __all__ = ["add_sinusoidal", "offset_rotation", "sinusoidal", "wavelengths"]
 
@@ -273,12 +274,12 @@ def offset_rotation(
     dim = positive_int(fn, "dim", dim)
     if dim % 2:
         fail(ValueError, fn, "dim", "must be even", dim)
-    if layout not in ("interleaved", "half"):
-        fail(ValueError, fn, "layout", 'must be "interleaved" or "half"', repr(layout))
+    check_layout(fn, layout)
     _core.inv_freq(fn, 2, base, False)  # checks base, under this function's name
     matrix = allocate(fn, (dim, dim), np.dtype(np.float64))
     matrix[...] = 0.0
-    turned = _core.sinusoidal(row, dim, base, layout, 0.0, 1.0, False, np.float64, None)
+    with named(fn, positions="k"):
+        turned = _core.sinusoidal(row, dim, base, layout, 0.0, 1.0, False, np.float64, None)
     i = np.arange(dim // 2)
     a, b = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + dim // 2)
     sine, cosine = turned[a], turned[b]

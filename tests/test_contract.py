@@ -466,7 +466,11 @@ def test_wrong_kinds_of_array(name):
         narrow = call(name, {**EXAMPLES[name](), key: array.astype(BFLOAT16)})
         swapped = call(name, {**EXAMPLES[name](), key: array.astype(BFLOAT16.newbyteorder())})
         assert isinstance(swapped, Exception) or same(swapped, narrow), f"{name}: {key}: bfloat16"
-        if parameters(name)[key].default is not None:
+        named_by_course = (name, key) == (
+            "TransformerEmbedding",
+            "pos_encoding",
+        )  # ValueError always
+        if parameters(name)[key].default is not None and not named_by_course:
             got = call(name, {**EXAMPLES[name](), key: None})
             refused = isinstance(got, TypeError) or (name, key) in MOVED
             assert refused, f"{name}: {key}: None gives {got!r}"
@@ -525,7 +529,11 @@ def test_wrong_kinds_of_scalar(name):
             taken |= {("embed", "offset"), ("rope_shift", "delta"), ("axial_plan", "axes")}
             taken |= {("offset_rotation", "k")}
             assert (name, key) in taken, f"{name}: {key}: {wrong!r} is taken for {value!r}"
-        if parameters(name)[key].default is not None:
+        named_by_course = (name, key) == (
+            "TransformerEmbedding",
+            "pos_encoding",
+        )  # ValueError always
+        if parameters(name)[key].default is not None and not named_by_course:
             got = call(name, {**EXAMPLES[name](), key: None}, key)
             assert isinstance(got, TypeError), f"{name}: {key}: None gives {got!r:.60}"
 

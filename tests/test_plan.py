@@ -57,7 +57,7 @@ def firsts_and_seconds(layout, pairs):
         ({"inv_freq": [math.inf]}, ValueError, "inv_freq: must be from 0 to 2"),
         ({"inv_freq": [2.0**60]}, ValueError, "inv_freq: must be from 0 to 2"),
         ({"layout": "neox"}, ValueError, 'layout: must be "interleaved" or "half", got \'neox\''),
-        ({"layout": None}, ValueError, "layout: must be "),
+        ({"layout": None}, TypeError, "layout: must be "),
         ({"start": -1}, ValueError, "start: must be at least 0, got -1"),
         ({"start": 1.0}, TypeError, "start: must be an integer, got float"),
         ({"start": True}, TypeError, "start: must be an integer, got bool"),

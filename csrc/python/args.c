@@ -51,7 +51,7 @@ static PyArrayObject *as_array(const char *fn, const char *arg, const char *want
 }
 
 /* the error of a failed allocation, under our name (NumPy has several) */
-static void name_memory(const char *fn, const char *arg) {
+void pe_name_memory(const char *fn, const char *arg) {
     if (!PyErr_ExceptionMatches(PyExc_MemoryError) && !PyErr_ExceptionMatches(PyExc_ValueError)) return;
     PyErr_Clear();
     pe_raise_memory(fn, arg);
@@ -59,7 +59,7 @@ static void name_memory(const char *fn, const char *arg) {
 
 static PyArrayObject *cast(const char *fn, const char *arg, PyArrayObject *a, int type, int flags) { /* steals a */
     PyObject *r = PyArray_FromArray(a, PyArray_DescrFromType(type), flags | NPY_ARRAY_FORCECAST);
-    if (!r) name_memory(fn, arg);
+    if (!r) pe_name_memory(fn, arg);
     pe_drop(a);
     return (PyArrayObject *)r;
 }
@@ -106,7 +106,7 @@ PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, in
     if (out == Py_None) {
         Py_INCREF((PyObject *)descr);
         PyObject *a = PyArray_NewFromDescr(&PyArray_Type, descr, ndim, dims, NULL, NULL, 0, NULL);
-        if (!a) name_memory(fn, "out");
+        if (!a) pe_name_memory(fn, "out");
         return (PyArrayObject *)a;
     }
     if (!PyArray_Check(out)) {

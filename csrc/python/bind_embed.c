@@ -46,6 +46,7 @@ static PyArrayObject *ids_arg(const char *fn, const char *arg, PyObject *obj, np
     else
         ids = (PyArrayObject *)PyArray_FromArray(a, PyArray_DescrFromType(NPY_INT64),
                                                  NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST | NPY_ARRAY_ENSUREARRAY);
+    if (!ids && PyErr_ExceptionMatches(PyExc_MemoryError)) pe_name_memory(fn, arg);
     size_t n = (size_t)PyArray_SIZE(a), bad = ids ? pe_first_outside(PyArray_DATA(ids), n, (size_t)rows) : n;
     if (bad < n) {
         raise_outside(fn, arg, a, bad, rows);
@@ -136,7 +137,7 @@ static PyArrayObject *learned_arg(pe_state *s, const char *fn, PyObject *obj, Py
     if (type != e->type) pe_raise_type(fn, "encoding", "None, \"sinusoidal\" or a table of weight's dtype", obj);
     else if (PyArray_DIM(a, 1) != wanted[1]) pe_raise_shape(fn, "encoding", 2, PyArray_DIMS(a), 2, wanted);
     else if (PyArray_STRIDE(a, 1) == PyArray_ITEMSIZE(a)) r = (PyArrayObject *)Py_NewRef((PyObject *)a);
-    else r = (PyArrayObject *)PyArray_NewCopy(a, NPY_CORDER);
+    else if (!(r = (PyArrayObject *)PyArray_NewCopy(a, NPY_CORDER))) pe_name_memory(fn, "encoding");
     pe_drop(a);
     if (r) e->encoding = PyArray_DATA(r), e->encoding_row = PyArray_STRIDE(r, 0), e->places = (size_t)PyArray_DIM(r, 0);
     return r;

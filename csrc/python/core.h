@@ -47,6 +47,7 @@ PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dty
 PyArrayObject *pe_input(pe_state *s, const char *fn, const char *arg, PyObject *obj, pe_dtype *type);
 /* out as it must be, or a new C-contiguous array; takes no reference to descr. New reference. */
 PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, int ndim, const npy_intp *dims);
+void pe_name_memory(const char *fn, const char *arg); /* the error of a failed allocation, under our name */
 /* 0: the same elements or none in common (with `alias`, only these), else ValueError */
 int pe_no_overlap(const char *fn, const char *arg, PyArrayObject *in, PyArrayObject *out, bool alias);
 int pe_int64(const char *fn, const char *arg, PyObject *obj, int64_t *value);
