@@ -466,11 +466,7 @@ def test_wrong_kinds_of_array(name):
         narrow = call(name, {**EXAMPLES[name](), key: array.astype(BFLOAT16)})
         swapped = call(name, {**EXAMPLES[name](), key: array.astype(BFLOAT16.newbyteorder())})
         assert isinstance(swapped, Exception) or same(swapped, narrow), f"{name}: {key}: bfloat16"
-        named_by_course = (name, key) == (
-            "TransformerEmbedding",
-            "pos_encoding",
-        )  # ValueError always
-        if parameters(name)[key].default is not None and not named_by_course:
+        if parameters(name)[key].default is not None:
             got = call(name, {**EXAMPLES[name](), key: None})
             refused = isinstance(got, TypeError) or (name, key) in MOVED
             assert refused, f"{name}: {key}: None gives {got!r}"
@@ -529,11 +525,8 @@ def test_wrong_kinds_of_scalar(name):
             taken |= {("embed", "offset"), ("rope_shift", "delta"), ("axial_plan", "axes")}
             taken |= {("offset_rotation", "k")}
             assert (name, key) in taken, f"{name}: {key}: {wrong!r} is taken for {value!r}"
-        named_by_course = (name, key) == (
-            "TransformerEmbedding",
-            "pos_encoding",
-        )  # ValueError always
-        if parameters(name)[key].default is not None and not named_by_course:
+        course = (name, key) == ("TransformerEmbedding", "pos_encoding")  # always a ValueError
+        if parameters(name)[key].default is not None and not course:
             got = call(name, {**EXAMPLES[name](), key: None}, key)
             assert isinstance(got, TypeError), f"{name}: {key}: None gives {got!r:.60}"
 

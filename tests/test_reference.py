@@ -560,9 +560,9 @@ def test_attend_term_by_term():
         (
             lambda: ref.sinusoidal(3, 4, layout="neox"),
             ValueError,
-            "sinusoidal: layout: must be 'in",
+            'sinusoidal: layout: must be "in',
         ),
-        (lambda: ref.sinusoidal(3, 4, layout=1), TypeError, "sinusoidal: layout: must be 'inter"),
+        (lambda: ref.sinusoidal(3, 4, layout=1), TypeError, 'sinusoidal: layout: must be "inter'),
         (lambda: ref.sinusoidal(3, 4, shift=2), ValueError, "sinusoidal: shift: must be below 2"),
         (lambda: ref.sinusoidal(3, 4, shift=np.nan), ValueError, "sinusoidal: shift: must be fin"),
         (lambda: ref.sinusoidal(True, 4), TypeError, "sinusoidal: positions: must be an integer"),
