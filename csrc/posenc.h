@@ -65,7 +65,7 @@ pe_pos pe_pos_at(const pe_positions *p, size_t i);
 bool pe_pos_is_run(const pe_positions *p, size_t i, size_t n);
 
 /* out[i] = start * ratio^i, where ratio = base^(-1/denom) or its inverse: 256 bits, relative error below
- * (i + 4) 2^-254. start is 1, scale / (2 pi) or 2 pi / scale. */
+ * (i + 4) 2^-254. start is 1, scale / (2 pi) or 2 pi. */
 typedef enum { PE_RADIANS, PE_TURNS, PE_WAVELENGTHS } pe_unit;
 void pe_powers(pe_unit unit, double base, double denom, double scale, size_t count, pe_num *out);
 /* turns from angular frequencies that are given as float64, radians per position (negative: not allowed) */
