@@ -25,5 +25,5 @@
 #define PE_ROW(name, bound) \
     .name = {PE_INSTANCE(name, f16), PE_INSTANCE(name, bf16), PE_INSTANCE(name, f32), PE_INSTANCE(name, f64)},
 #define PE_ONE(name, bound) .name = SHARED(name),
-const pe_kernels PE_CAT(pe_kernels_, PE_ISA, ) = {
-    .isa = PE_STR(PE_ISA), .lanes = vf64_N, PE_KERNELS(PE_ROW) PE_SHARED(PE_ONE)};
+const pe_kernels PE_CAT(pe_kernels_,
+                        PE_ISA, ) = {.isa = PE_STR(PE_ISA), .lanes = vf64_N, PE_KERNELS(PE_ROW) PE_SHARED(PE_ONE)};
