@@ -359,6 +359,7 @@ EQUALS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @names
 def test_arrays_of_any_make(name):
     for key in arrays_of(name):
@@ -732,7 +733,7 @@ def own_dtypes(arguments):
 
 
 @names
-def test_no_reference_is_lost(name):
+def test_no_reference_is_lost(name, request):
     """Neither memory nor references to what is shared, over good calls and failing ones."""
     good, n = EXAMPLES[name](), 100
     shared = [*own_dtypes(good), None, True, (), BFLOAT16, np.ndarray, posenc._core, *good.values()]
@@ -748,6 +749,9 @@ def test_no_reference_is_lost(name):
     if "dtype" in parameters(name):
         cases += [{**good, "dtype": wrong} for wrong in ("nonsense", np.int32, BFLOAT16)]
     function = getattr(posenc, name)
+    gc.collect()
+    gc.freeze()  # a hundred collections follow: what is there need not be looked through
+    request.addfinalizer(gc.unfreeze)
 
     def repeat(case, times):
         for _ in range(times):
