@@ -10,7 +10,13 @@ enum { UNIT_BYTES = 1 << 20 };
 
 static size_t distance(ptrdiff_t s) { return s < 0 ? -(size_t)s : (size_t)s; }
 
+void pe_apply_init(pe_apply *a, pe_make_fn *make, const void *maker, pe_rows_fn *fn, const void *ctx) {
+    memset(a, 0, offsetof(pe_apply, loops));
+    a->make = make, a->maker = maker, a->fn = fn, a->ctx = ctx;
+}
+
 size_t pe_apply_units(pe_apply *a) {
+    if (a->dim == 0) return 0;
     size_t free_rows = 1, positions = 1;
     int kept = 0;
     for (int i = 0; i < a->nloops; i++)
@@ -51,13 +57,24 @@ size_t pe_apply_units(pe_apply *a) {
     return a->chunks * a->parts;
 }
 
+bool pe_apply_join(pe_apply *a, pe_apply *b) {
+    if (a->chunked != b->chunked) return false;
+    for (int i = 0; i <= a->chunked; i++)
+        if (a->loops[i].n != b->loops[i].n || a->loops[i].pos != b->loops[i].pos) return false;
+    b->chunk = a->chunk, b->chunks = a->chunks, b->parts = a->parts;
+    a->also = b;
+    return true;
+}
+
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
 
 static size_t make_space(const pe_apply *a) { return round_up(a->make_work + a->chunk * a->make_row); }
 
 /* for making the table, the table, and one contiguous row */
 size_t pe_apply_work(const pe_apply *a) {
-    return make_space(a) + round_up(a->chunk * a->table_row) + round_up(a->dim * a->item);
+    size_t row = a->dim * a->item;
+    if (a->also && a->also->dim * a->also->item > row) row = a->also->dim * a->also->item;
+    return make_space(a) + round_up(a->chunk * a->table_row) + round_up(row);
 }
 
 void pe_apply_table(pe_apply *a, const pe_table *t) {
@@ -94,44 +111,58 @@ static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char
     }
 }
 
+/* part `part` of chunk `chunk`: where its rows start, its loops (how many is returned, 0: the part is empty), the first
+ * position */
+static int place(const pe_apply *a, size_t chunk, size_t part, pe_rows *r, pe_loop *loops, size_t *first) {
+    int n = 0;
+    *r = (pe_rows){a->x, NULL, a->out, 0, 0, 0, 1};
+    *first = 0;
+    if (part > 0 && a->split < 0) return 0;
+    for (int i = a->chunked; i >= 0; i--) {              /* where the chunk starts */
+        const pe_loop *l = &a->loops[i];
+        size_t steps = i == a->chunked ? (l->n + a->chunk - 1) / a->chunk : l->n;
+        size_t at = chunk % steps * (i == a->chunked ? a->chunk : 1);
+        chunk /= steps;
+        *first += at * l->pos, r->x += (ptrdiff_t)at * l->x, r->out += (ptrdiff_t)at * l->out;
+        if (i == a->chunked) {
+            loops[n] = *l;
+            loops[n++].n = l->n - at < a->chunk ? l->n - at : a->chunk;
+        }
+    }
+    for (int i = a->chunked + 1; i < a->nloops; i++) {   /* the others, the smallest step last */
+        pe_loop l = a->loops[i];
+        if (i == a->split) {
+            size_t lo = l.n / a->parts * part + (part < l.n % a->parts ? part : l.n % a->parts);
+            r->x += (ptrdiff_t)lo * l.x, r->out += (ptrdiff_t)lo * l.out;
+            l.n = l.n / a->parts + (part < l.n % a->parts);
+            if (l.n == 0) return 0;
+        }
+        int j = n++;
+        for (; j > 0 && distance(loops[j - 1].out) < distance(l.out); j--) loops[j] = loops[j - 1];
+        loops[j] = l;
+    }
+    if (n == 0) loops[n++] = (pe_loop){1, 0, 0, 0};
+    return n;
+}
+
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
     char *table = (char *)work + make_space(a), *scratch = table + round_up(a->chunk * a->table_row);
     size_t made = SIZE_MAX;
     for (size_t unit = begin; unit < end; unit++) {
-        size_t chunk = unit / a->parts, part = unit % a->parts, index = chunk, first = 0;
-        pe_rows r = {a->x, table, a->out, 0, 0, 0, 1};
-        pe_loop loops[PE_MAX_LOOPS + 1];
-        int n = 0;
-        for (int i = a->chunked; i >= 0; i--) {          /* where the chunk starts */
-            const pe_loop *l = &a->loops[i];
-            size_t steps = i == a->chunked ? (l->n + a->chunk - 1) / a->chunk : l->n;
-            size_t at = index % steps * (i == a->chunked ? a->chunk : 1);
-            index /= steps;
-            first += at * l->pos, r.x += (ptrdiff_t)at * l->x, r.out += (ptrdiff_t)at * l->out;
-            if (i == a->chunked) {
-                loops[n] = *l;
-                loops[n++].n = l->n - at < a->chunk ? l->n - at : a->chunk;
+        size_t chunk = unit / a->parts, part = unit % a->parts, first;
+        for (const pe_apply *t = a; t; t = t->also) {
+            pe_rows r;
+            pe_loop loops[PE_MAX_LOOPS + 1];
+            int n = place(t, chunk, part, &r, loops, &first);
+            if (made != chunk) {
+                size_t rows = 1;
+                for (int i = 0; i < n; i++)
+                    if (loops[i].pos) rows = loops[i].n;
+                a->make(a->maker, first, first + rows, table, (ptrdiff_t)a->table_row, work);
+                made = chunk;
             }
+            r.table = table;
+            if (n > 0) walk(t, loops, n, r, scratch);
         }
-        for (int i = a->chunked + 1; i < a->nloops; i++) { /* the others, the smallest step last */
-            pe_loop l = a->loops[i];
-            if (i == a->split) {
-                size_t lo = l.n / a->parts * part + (part < l.n % a->parts ? part : l.n % a->parts);
-                r.x += (ptrdiff_t)lo * l.x, r.out += (ptrdiff_t)lo * l.out;
-                l.n = l.n / a->parts + (part < l.n % a->parts);
-            }
-            int j = n++;
-            for (; j > 0 && distance(loops[j - 1].out) < distance(l.out); j--) loops[j] = loops[j - 1];
-            loops[j] = l;
-        }
-        if (n == 0) loops[n++] = (pe_loop){1, 0, 0, 0};
-        if (made != chunk) {
-            size_t rows = 1;
-            for (int i = 0; i < n; i++)
-                if (loops[i].pos) rows = loops[i].n;
-            a->make(a->maker, first, first + rows, table, (ptrdiff_t)a->table_row, work);
-            made = chunk;
-        }
-        walk(a, loops, n, r, scratch);
     }
 }

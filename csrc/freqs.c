@@ -120,12 +120,22 @@ static big exp_of(const uint64_t Y[N + 1], bool neg) {
     return r;
 }
 
+static void set_fixed(pe_num *x) {
+    uint64_t t[9] = {0};                                 /* mant, with room for any shift to the right */
+    int64_t s = 64 - x->exp;                             /* the point: 64 bits below the top of fixed */
+    unsigned limbs = s > 256 ? 4 : (unsigned)s / 64, bits = s > 256 ? 0 : (unsigned)s % 64;
+    if (s >= 0) memcpy(t, x->mant, sizeof x->mant);
+    else limbs = bits = 0;
+    for (unsigned k = 0; k < 4; k++) x->fixed[k] = t[k + limbs] >> bits | t[k + limbs + 1] << 1 << (63 - bits);
+}
+
 static pe_num big_round(const big *a) {
     pe_num r;
     uint64_t t[N], half[N] = {1ull << 63};
     r.exp = a->e;
     if (wide_add(t, a->m, half, N)) wide_shr(t, 1, N), t[N - 1] |= 1ull << 63, r.exp++;
     memcpy(r.mant, t + 1, sizeof r.mant);
+    set_fixed(&r);
     return r;
 }
 
@@ -158,14 +168,4 @@ void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out) {
         big w = big_from_double(inv_freq[i]), t = big_mul(&INV_2PI, &w);
         out[i] = big_round(&t);
     }
-}
-
-void pe_num_fixed(const pe_num *x, uint64_t f[4]) {
-    uint64_t t[10] = {0};                                /* mant, with room for any shift to either side */
-    int64_t s = 64 - x->exp;                             /* the point: 64 bits below the top of f */
-    if (s > 256) s = 256;
-    if (s < 0) s = 0;                                    /* check.c has refused it */
-    unsigned limbs = (unsigned)s / 64, bits = (unsigned)s % 64;
-    memcpy(t, x->mant, sizeof x->mant);
-    for (unsigned k = 0; k < 4; k++) f[k] = t[k + limbs] >> bits | t[k + limbs + 1] << 1 << (63 - bits);
 }

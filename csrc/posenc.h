@@ -38,10 +38,12 @@ typedef struct {
 /* --- frequencies and positions (freqs.c, exact.c) ---------------------------------------------------- */
 
 /* A positive number to 256 bits: 0.mant * 2^exp, the top bit of mant[3] set. All zero: the number 0.
- * As a frequency it counts turns (not radians) per position, so that the integer part may be dropped. */
+ * As a frequency it counts turns (not radians) per position, so that the integer part may be dropped: tables use it in
+ * fixed point, 64 integer bits in fixed[3] and 192 bits of fraction below, truncated (0 for numbers from 2^64). */
 typedef struct {
     uint64_t mant[4];
     int64_t exp;
+    uint64_t fixed[4];
 } pe_num;
 
 /* A position, exactly: (-1)^neg * mag * 2^-shift. */
@@ -71,8 +73,6 @@ void pe_powers(pe_unit unit, double base, double denom, double scale, size_t cou
 /* turns from angular frequencies that are given as float64, radians per position (negative: not allowed) */
 void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out);
 double pe_num_to_f64(const pe_num *x); /* correctly rounded */
-/* x as fixed point: 64 integer bits in f[3], 192 bits of fraction below, truncated */
-void pe_num_fixed(const pe_num *x, uint64_t f[4]);
 
 /* Correctly rounded sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of `type`. The slow,
  * certain path: about 2 microseconds a value, one value in a hundred thousand comes here. */
@@ -158,7 +158,7 @@ typedef struct {
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
  * work: PE_TABLE_WORK bytes, aligned to 64, the first 64 of them zero before the first
  * call; calls with the same table and work space share what they prepare. */
-enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
+enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 4) + 4 * PE_TILE * PE_BLOCK };
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
                    void *work);
 
@@ -201,27 +201,31 @@ typedef struct {
 
 typedef void pe_rows_fn(const void *ctx, const pe_rows *rows);
 
-typedef struct {
-    const char *x;
-    char *out;
-    size_t dim, item;                                    /* a row: dim numbers of item bytes, */
-    ptrdiff_t x_step, out_step;                          /* this far apart */
-    int nloops;
-    pe_loop loops[PE_MAX_LOOPS];
+typedef struct pe_apply {
     pe_make_fn *make; /* row i of its table, of table_row bytes, serves position i */
     const void *maker;
     size_t table_row, make_work, make_row; /* work space to make rows: make_work bytes, and make_row for each */
-    pe_rows_fn *fn;              /* applies it */
+    pe_rows_fn *fn;   /* applies it */
     const void *ctx;
+    const char *x;
+    char *out;
+    size_t dim, item;           /* a row: dim numbers of item bytes, */
+    ptrdiff_t x_step, out_step; /* this far apart */
     /* set by pe_apply_units: */
     size_t chunk, chunks, parts;
     int chunked, split; /* the loop cut into chunks of one table, and the one cut into parts; -1: none */
+    const struct pe_apply *also; /* set by pe_apply_join: other rows that the same tables serve */
+    int nloops;
+    pe_loop loops[PE_MAX_LOOPS];
 } pe_apply;
+void pe_apply_init(pe_apply *a, pe_make_fn *make, const void *maker, pe_rows_fn *fn, const void *ctx); /* zeros else */
 
 /* Orders the loops and cuts the work into units (returned), each a table of at most PE_CHUNK positions applied to about
  * a megabyte. Units are independent. */
 enum { PE_CHUNK = 256 };
 size_t pe_apply_units(pe_apply *a);
+/* After pe_apply_units of both: whether b, whose table is the same, is done with a from now on. */
+bool pe_apply_join(pe_apply *a, pe_apply *b);
 size_t pe_apply_work(const pe_apply *a);
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work);
 

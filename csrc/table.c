@@ -21,7 +21,6 @@ typedef struct {
     double offsets[PE_BLOCK][ROTOR]; /* R(0), R(1), ...: or rotors of scattered positions */
     double steps[STEPS][ROTOR];      /* R(0), R(block), R(2 block), ... */
     double phase[ROTOR], base[ROTOR], anchor[ROTOR + 2 * PE_TILE], unused[ROTOR - 2 * PE_TILE];
-    uint64_t fixed[PE_TILE][4];      /* the frequencies, 64 bits before and 192 behind the point */
     uint32_t suspects[PE_BLOCK * PE_TILE];
 } space;
 _Static_assert(sizeof(space) == PE_TABLE_WORK, "posenc.h says how much work space a table needs");
@@ -43,7 +42,7 @@ static void phases(const tile *w, pe_pos p) {
     double *ph = w->s->phase;
     for (size_t k = 0; k < w->lanes; k++) {
         uint64_t hi, lo;
-        const uint64_t *f = w->s->fixed[k];
+        const uint64_t *f = w->t->turns[w->first + min(k, w->n - 1)].fixed;
         if (p.shift == 0) {
             pe_u128 t = (pe_u128)f[1] * p.mag + (uint64_t)((pe_u128)f[0] * p.mag >> 64);
             lo = (uint64_t)t, hi = f[2] * p.mag + (uint64_t)(t >> 64);
@@ -69,15 +68,16 @@ static void evaluate(const tile *w, pe_pos p, pe_sincos_fn *sincos, double *roto
     sincos(w->s->phase, w->lanes, rotor);
 }
 
-static void identity(double *rotor) {
-    memset(rotor, 0, ROTOR * sizeof *rotor);
-    for (size_t k = 0; k < PE_TILE; k++) rotor[PE_TILE + k] = 1;
+/* R(0), the first planes of it: s c, their low parts, and what an anchor has behind those */
+static void identity(double *rotor, size_t planes, size_t lanes) {
+    for (size_t i = 0; i < planes; i++)
+        for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = i % 4 == 1;
 }
 
 /* list[j] = list[1]^j for j < count, by doubling */
 static void powers(const tile *w, double (*list)[ROTOR], size_t count) {
     pe_rotate_fn *rotate = w->t->kernels->rotate;
-    identity(list[0]);
+    identity(list[0], 4, w->lanes);
     for (size_t m = 2; m < count; m *= 2) {
         rotate(list[m / 2], list[m / 2], 1, w->lanes, list[m]);
         rotate(list[m], list[1], min(m, count - m) - 1, w->lanes, list[m + 1]);
@@ -171,8 +171,7 @@ static void tile_rows(tile *w, size_t begin, size_t end, char *out, ptrdiff_t ro
             make_anchor(w, pe_pos_at(&t->positions, r));
         } else {
             if (s->holds != SCATTERED) {
-                identity(s->anchor);
-                memcpy(s->anchor + ROTOR, s->anchor, 2 * PE_TILE * sizeof(double));
+                identity(s->anchor, wide ? 6 : 2, w->lanes);
                 s->holds = SCATTERED;
             }
             for (size_t j = 0; j < rows; j++)
@@ -194,10 +193,7 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
         w.have_base = false;
-        if (w.s->owner != t || w.s->first != w.first) {
-            w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
-            for (size_t k = 0; k < w.lanes; k++) pe_num_fixed(t->turns + w.first + min(k, w.n - 1), w.s->fixed[k]);
-        }
+        if (w.s->owner != t || w.s->first != w.first) w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }
     if (t->dim > 2 * t->pairs)

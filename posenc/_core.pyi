@@ -38,18 +38,34 @@ def add_sinusoidal(
 def rope(
     fn: Any,
     x: Any,
+    plan: Any,
+    out: Any,
+    run: bool,
     positions: Any,
     offset: Any,
     seq_axis: Any,
-    plan: Any,
     base: Any,
     layout: Any,
     inverse: Any,
     adjoint: Any,
-    out: Any,
-    run: bool,
     /,
 ) -> _Array: ...
+def rope_qk(
+    q: Any,
+    k: Any,
+    plan: Any,
+    keys_plan: Any,
+    out_q: Any,
+    out_k: Any,
+    positions: Any,
+    offset: Any,
+    seq_axis: Any,
+    base: Any,
+    layout: Any,
+    inverse: Any,
+    adjoint: Any,
+    /,
+) -> tuple[_Array, _Array]: ...
 def rope_tables(plan: Any, positions: Any, dtype: Any, /) -> _Array: ...
 def apply_rope(
     fn: Any,

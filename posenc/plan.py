@@ -234,8 +234,8 @@ class RopePlan:
 
 
 def pack_turns(turns: Sequence[Fraction]) -> Array:
-    """Turns a token as the core keeps them: four limbs of mantissa, then the exponent."""
-    packed = np.zeros((len(turns), 5), np.uint64)
+    """Turns a token as the core keeps them: mantissa, exponent, fixed point (`pe_num`)."""
+    packed = np.zeros((len(turns), 9), np.uint64)
     for row, t in zip(packed, turns, strict=True):
         if t == 0:
             continue
@@ -243,16 +243,20 @@ def pack_turns(turns: Sequence[Fraction]) -> Array:
         mant = (t.numerator << (256 + 64 - exp)) // t.denominator  # 320 bits, give or take one
         excess = mant.bit_length() - 256
         mant, exp = mant >> excess, exp + excess - 64
-        row[:] = [mant >> 64 * k & (2**64 - 1) for k in range(4)] + [exp % 2**64]
+        row[:] = [*_limbs(mant), exp % 2**64, *_limbs(mant << exp >> 64 if exp > 0 else mant >> 64 - exp)]
     packed.flags.writeable = False
     return packed
+
+
+def _limbs(bits: int) -> list[int]:
+    return [bits >> 64 * k & (2**64 - 1) for k in range(4)]
 
 
 def unpack_turns(packed: Array) -> list[Fraction]:
     """The other way round."""
     result = []
-    for *limbs, exp in packed.tolist():
-        mant = sum(limb << 64 * k for k, limb in enumerate(limbs))
+    for a, b, c, d, exp, *_ in packed.tolist():
+        mant = a | b << 64 | c << 128 | d << 192
         exp = exp - 2**64 if exp >= 2**63 else exp
         result.append(mant * Fraction(2) ** (exp - 256))
     return result

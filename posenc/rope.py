@@ -209,7 +209,7 @@ def rope(
     else:
         fail(TypeError, "rope", "plan", "must be a RopePlan", type(plan).__name__)
     return _core.rope(
-        "rope", x, positions, offset, seq_axis, parts, base, layout, inverse, adjoint, out, True
+        "rope", x, parts, out, True, positions, offset, seq_axis, base, layout, inverse, adjoint
     )
 
 

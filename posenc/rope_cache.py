@@ -237,25 +237,9 @@ def rope_qk(
     parts = keys = None
     if plan is not None:
         parts, keys = _plan(fn, plan)._parts, plan.for_keys()._parts
-    if any(_overlap(a, b) for a, b in ((outs[0], k), (outs[1], q), outs)):
-        fail(ValueError, fn, "out", "must not overlap the other input or output", "arrays that do")
-    where, how = (positions, offset, seq_axis), (base, layout, False, False)
-    # with out, once without running, so that a refusal of k leaves q as it was
-    for run in (True,) if out is None else (False, True):
-        with named(fn, x="q"):
-            turned = _core.rope(fn, q, *where, parts, *how, outs[0], run)
-        with named(fn, x="k"):
-            other = _core.rope(fn, k, *where, keys, *how, outs[1], run)
-    return turned, other
-
-
-def _overlap(a: object, b: object) -> bool:
-    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
-        return False
-    try:
-        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
-    except RuntimeError:  # too hard to tell
-        return True
+    return _core.rope_qk(
+        q, k, parts, keys, *outs, positions, offset, seq_axis, base, layout, False, False
+    )
 
 
 def rope_shift(
@@ -346,7 +330,7 @@ def rope_shift(
                 names["positions"] = "delta"
             with named(fn, **names):
                 source = _core.rope(
-                    fn, source, where, 0, seq_axis, parts, 1.0, "half", back, False, target, run
+                    fn, source, parts, target, run, where, 0, seq_axis, 1.0, "half", back, False
                 )
     return target
 

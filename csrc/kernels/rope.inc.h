@@ -16,7 +16,7 @@ static inline void KERNEL(rope_row)(const STORAGE *x, const COMPUTE *sn, size_t 
         size_t n = pairs - k;
         VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(cs + k, n);
         if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
-        else LOAD2(x + 2 * k, &a, &b, n);
+        else LOAD2(x + 2 * k, &a, &b, n), s = V(paired)(s), c = V(paired)(c);
         PE_TURN(a, b, c, s, inverse, u, v);
         if (half) STORE(out + k, u, n), STORE(out + pairs + k, v, n);
         else STORE2(out + 2 * k, u, v, n);

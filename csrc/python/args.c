@@ -44,6 +44,7 @@ PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dty
 
 /* obj as an array that can be read directly; no dtype is asked for */
 static PyArrayObject *as_array(const char *fn, const char *arg, const char *wanted, PyObject *obj) {
+    if (PyArray_Check(obj) && PyArray_ISBEHAVED_RO((PyArrayObject *)obj)) return (PyArrayObject *)Py_NewRef(obj);
     PyObject *a = PyArray_CheckFromAny(obj, NULL, 0, 0, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
     if (!a && (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)))
         pe_raise_type(fn, arg, wanted, obj);
@@ -253,7 +254,7 @@ int pe_axis(const char *fn, const char *arg, PyObject *obj, int ndim, int *axis)
 
 int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out) {
     static const char wanted[] = "integers or floats of at most 64 bits";
-    memset(out, 0, sizeof *out);
+    pe_pos_init(out);
     PyArrayObject *a = as_array(fn, "positions", wanted, obj);
     if (!a) return -1;
     int type = PyArray_TYPE(a), flags = NPY_ARRAY_CARRAY_RO;
@@ -281,11 +282,12 @@ int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out) {
 
 int pe_positions_arg(const char *fn, PyObject *obj, pe_pos_arg *out) {
     if (!pe_is_count(obj)) return pe_positions_array(fn, obj, out);
-    memset(out, 0, sizeof *out);
+    pe_pos_init(out);
     int64_t n;
     if (pe_size(fn, "positions", obj, 0, &n) < 0) return -1;
     out->ndim = 1, out->dims[0] = (npy_intp)n, out->count = (size_t)n;
     return 0;
 }
 
+void pe_pos_init(pe_pos_arg *p) { memset(p, 0, offsetof(pe_pos_arg, dims)); }
 void pe_pos_free(pe_pos_arg *p) { Py_CLEAR(p->array); }

@@ -156,11 +156,8 @@ static int check_places(const char *fn, const pe_pos_arg *pos, npy_intp seq, siz
     return bad < pos->count ? raise_outside(fn, "positions", pos->array, bad, (npy_intp)places) : 0;
 }
 
-static void run_units(const void *ctx, size_t begin, size_t end, void *work) { pe_apply_run(ctx, begin, end, work); }
-
 /* the rows of a sinusoidal table go through pe_apply: its x are the ids, one at the head of each row */
-static int run_sinusoidal(pe_state *s, const char *fn, pe_embed *e, pe_apply *job, pe_positions positions,
-                          size_t bytes) {
+static int run_sinusoidal(pe_state *s, const char *fn, pe_embed *e, pe_apply *job, pe_positions positions) {
     pe_wave w = {.base = 10000, .scale = 1};
     pe_table t = {.kernels = s->kernels, .type = e->type, .dim = e->dim, .positions = positions};
     pe_status bad = pe_check_wave((int64_t)e->dim, &w);
@@ -170,10 +167,9 @@ static int run_sinusoidal(pe_state *s, const char *fn, pe_embed *e, pe_apply *jo
     if (!owner) return -1;
     t.pairs = w.pairs;
     pe_apply_table(job, &t);
-    job->fn = pe_embed_rows, job->ctx = e;
-    job->dim = e->dim, job->item = pe_itemsize(e->type), job->x_step = job->out_step = (ptrdiff_t)job->item;
-    size_t units = pe_apply_units(job);
-    int status = pe_run(s, run_units, job, units, bytes / (units ? units : 1), pe_apply_work(job));
+    job->ctx = e, job->dim = e->dim, job->item = pe_itemsize(e->type),
+    job->x_step = job->out_step = (ptrdiff_t)job->item;
+    int status = pe_apply_all(s, job, NULL);
     Py_DECREF(owner);
     return status;
 }
@@ -188,8 +184,9 @@ PE_FUNCTION(embed) {
     PyArrayObject *ids = NULL, *out = NULL, *rows = NULL, *table = NULL, *x = NULL;
     PyObject *result = NULL;
     pe_pos_arg pos = {.array = NULL};
-    pe_apply job = {.nloops = 0};
+    pe_apply job;
     (void)nargs;
+    pe_apply_init(&job, NULL, NULL, pe_embed_rows, NULL);
     PyArrayObject *weight = table_arg(s, fn, "weight", args[1], &type);
     if (!weight) return NULL;
     npy_intp tokens = PyArray_DIM(weight, 0), dims[NPY_MAXDIMS];
@@ -226,8 +223,7 @@ PE_FUNCTION(embed) {
     size_t count = (size_t)PyArray_SIZE(ids);
     if (table && count && check_places(fn, &pos, ndim ? dims[ndim - 1] : 1, e.places) < 0) goto done;
     e.positions = pos.p, e.axes = job.loops, e.naxes = ndim;
-    int status =
-        sines ? run_sinusoidal(s, fn, &e, &job, pos.p, (size_t)PyArray_NBYTES(rows)) : run_range(s, &e, rows, count);
+    int status = sines ? run_sinusoidal(s, fn, &e, &job, pos.p) : run_range(s, &e, rows, count);
     result = finish(status, rows, out);
 done:
     pe_pos_free(&pos);

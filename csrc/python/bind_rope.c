@@ -18,21 +18,26 @@ typedef struct {
     pe_rotors rotors;
 } plan;
 
+static void plan_init(plan *p) {
+    memset(p, 0, offsetof(plan, parts));
+    p->factor = p->sign = 1, p->naxes = 1;
+}
+
 static int plan_arg(const char *fn, PyObject *obj, plan *p) {
-    PyObject *turns, *axis, *decay;
-    const char *layout;
-    long long rotary_dim, start;
-    if (!PyTuple_Check(obj) || !PyArg_ParseTuple(obj, "OOsLLdOd", &turns, &axis, &layout, &rotary_dim, &start,
-                                                 &p->factor, &decay, &p->center)) {
-        PyErr_Clear();
-        return pe_raise_type(fn, "plan", "a RopePlan", obj);
-    }
-    p->turns = Py_NewRef(turns), p->rotary_dim = rotary_dim, p->start = start, p->naxes = 1;
-    p->layout = strcmp(layout, "half") == 0 ? PE_HALF : PE_INTERLEAVED;
+    PyObject *axis, *decay, *layout;
+    if (!PyTuple_Check(obj) || PyTuple_Size(obj) != 8) return pe_raise_type(fn, "plan", "a RopePlan", obj);
+    p->turns = Py_NewRef(PyTuple_GetItem(obj, 0));
+    axis = PyTuple_GetItem(obj, 1), layout = PyTuple_GetItem(obj, 2), decay = PyTuple_GetItem(obj, 6);
+    if (pe_layout_arg(fn, layout, &p->layout) < 0 ||
+        pe_int64(fn, "plan", PyTuple_GetItem(obj, 3), &p->rotary_dim) < 0 ||
+        pe_int64(fn, "plan", PyTuple_GetItem(obj, 4), &p->start) < 0 ||
+        pe_double(fn, "plan", PyTuple_GetItem(obj, 5), &p->factor) < 0 ||
+        pe_double(fn, "plan", PyTuple_GetItem(obj, 7), &p->center) < 0)
+        return -1;
     if (decay != Py_None) p->decay = PyArray_DATA((PyArrayObject *)decay);
     if (axis == Py_None) return 0;
     p->axis = PyArray_DATA((PyArrayObject *)axis);
-    for (int64_t i = 0; i < rotary_dim / 2; i++)
+    for (int64_t i = 0; i < p->rotary_dim / 2; i++)
         if (p->axis[i] >= p->naxes) p->naxes = (int)p->axis[i] + 1;
     return 0;
 }
@@ -72,74 +77,125 @@ static void plan_free(plan *p) {
     free(p->sorted);
 }
 
-/* x, its width, out: what rope and apply_rope check alike */
-static int arrays(pe_state *s, const char *fn, PyObject *x_arg, PyObject *seq_axis, PyArrayObject **x, pe_dtype *type,
-                  int *axis) {
-    *x = pe_input(s, fn, "x", x_arg, type);
+/* what rope and apply_rope check alike of x */
+static int array_arg(pe_state *s, const char *fn, const char *arg, PyObject *obj, PyObject *seq_axis, PyArrayObject **x,
+                     pe_dtype *type, int *axis) {
+    *x = pe_input(s, fn, arg, obj, type);
     if (!*x) return -1;
-    if (PyArray_NDIM(*x) == 0) return pe_raise_fact(fn, "x", "must have at least one axis, got 0");
+    if (PyArray_NDIM(*x) == 0) return pe_raise_fact(fn, arg, "must have at least one axis, got 0");
     return pe_axis(fn, "seq_axis", seq_axis, PyArray_NDIM(*x), axis);
 }
 
-static PyArrayObject *output(const char *fn, PyArrayObject *x, PyObject *out) {
+static PyArrayObject *output(const char *fn, const char *arg, PyArrayObject *x, PyObject *out) {
     PyArrayObject *a = pe_output(fn, out, PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x));
-    if (a && pe_no_overlap(fn, "x", x, a, true) < 0) {
+    if (a && out != Py_None && pe_no_overlap(fn, arg, x, a, true) < 0) {
         pe_drop(a);
         return NULL;
     }
     return a;
 }
 
-/* rope(fn, x, positions, offset, seq_axis, plan, base, layout, inverse, adjoint, out, run); run False: only the checks */
-PE_FUNCTION(rope) {
-    pe_state *s = pe_state_of(module);
-    PyArrayObject *x = NULL, *out = NULL;
-    PyObject *result = NULL;
-    plan p = {.factor = 1, .sign = 1, .naxes = 1};
-    pe_rope turn = {.kernels = s->kernels};
-    pe_apply job = {.make = pe_rotors_make, .fn = pe_rope_rows, .ctx = &turn};
-    pe_pos_arg pos = {.array = NULL};
+/* one array to turn, with all that this takes; `job` points into the rest, so it stays where it is */
+typedef struct {
+    PyArrayObject *x, *out;
+    plan plan;
+    pe_rope turn;
+    pe_apply job;
+    pe_pos_arg pos;
+} rotation;
+
+static void rotation_init(pe_state *s, rotation *r) {
+    r->x = r->out = NULL;
+    plan_init(&r->plan);
+    r->turn = (pe_rope){.kernels = s->kernels};
+    pe_apply_init(&r->job, pe_rotors_make, &r->plan.rotors, pe_rope_rows, &r->turn);
+    pe_pos_init(&r->pos);
+}
+
+static void rotation_free(rotation *r) {
+    pe_pos_free(&r->pos);
+    plan_free(&r->plan);
+    pe_drop(r->out);
+    pe_drop(r->x);
+}
+
+/* all checks of an array called `arg`; how: positions, offset, seq_axis, base, layout, inverse, adjoint */
+static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg, PyObject *plan_obj,
+                   PyObject *const *how, PyObject *out, rotation *r) {
+    plan *p = &r->plan;
+    pe_rope *turn = &r->turn;
     pe_wave w = {.scale = 1};
     bool inverse, adjoint;
     int axis = 0;
+    if (array_arg(s, fn, arg, x_arg, how[2], &r->x, &turn->type, &axis) < 0 ||
+        pe_bool(fn, "inverse", how[5], &inverse) < 0 || pe_bool(fn, "adjoint", how[6], &adjoint) < 0)
+        return -1;
+    if (inverse && adjoint) return pe_raise_fact(fn, "adjoint", "inverse and adjoint exclude each other");
+    int64_t width = PyArray_DIM(r->x, PyArray_NDIM(r->x) - 1);
+    if (plan_obj != Py_None) {
+        if (plan_arg(fn, plan_obj, p) < 0) return -1;
+    } else {
+        p->rotary_dim = width;
+        if (pe_double(fn, "base", how[3], &w.base) < 0 || pe_layout_arg(fn, how[4], &p->layout) < 0) return -1;
+    }
+    pe_status bad = pe_check_rotary(width, p->rotary_dim, p->start);
+    char last_axis[32];
+    if (bad.code == PE_ERR_ODD) {
+        snprintf(last_axis, sizeof last_axis, "%s: last axis", arg);
+        bad.arg = last_axis;
+    }
+    if (pe_raise_status(fn, bad) < 0) return -1;
+    if (!p->turns) {
+        const pe_num *turns;
+        if (pe_raise_status(fn, pe_check_wave(width > 0 ? width : 2, &w)) < 0) return -1;
+        if (width > 0 && !(p->turns = pe_turns(s, fn, &w, &turns))) return -1;
+    }
+    r->out = output(fn, arg, r->x, out);
+    if (!r->out || pe_apply_loops(fn, r->x, r->out, axis, how[0], how[1], p->naxes, &r->pos, &r->job) < 0) return -1;
+    if (inverse) p->factor = 1 / p->factor, p->sign = -1;
+    if (plan_tables(s, fn, p, &r->pos, turn->type == PE_F64 ? PE_F64 : PE_F32, turn->type) < 0) return -1;
+    turn->layout = p->layout, turn->inverse = inverse || adjoint;
+    turn->dim = (size_t)width, turn->start = (size_t)p->start, turn->rotary_dim = (size_t)p->rotary_dim;
+    r->job.make_work = PE_TABLE_WORK, r->job.make_row = pe_rotors_row(&p->rotors);
+    r->job.table_row = turn->rotary_dim * pe_itemsize(p->rotors.type);
+    return 0;
+}
+
+/* rope(fn, x, plan, out, run, positions, offset, seq_axis, base, layout, inverse, adjoint); run False: only the checks */
+PE_FUNCTION(rope) {
+    pe_state *s = pe_state_of(module);
+    PyObject *result = NULL;
+    rotation r;
     (void)nargs;
     const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
-    if (!fn || arrays(s, fn, args[1], args[4], &x, &turn.type, &axis) < 0 ||
-        pe_bool(fn, "inverse", args[8], &inverse) < 0 || pe_bool(fn, "adjoint", args[9], &adjoint) < 0)
+    rotation_init(s, &r);
+    if (fn && prepare(s, fn, "x", args[1], args[2], args + 5, args[3], &r) == 0 &&
+        (args[4] != Py_True || pe_apply_all(s, &r.job, NULL) == 0))
+        result = Py_NewRef((PyObject *)r.out);
+    rotation_free(&r);
+    return result;
+}
+
+/* rope_qk(q, k, plan, plan of the keys, out of q, out of k, positions, offset, seq_axis, base, layout, False, False) */
+PE_FUNCTION(rope_qk) {
+    static const char fn[] = "rope_qk", other[] = "the other input or output";
+    pe_state *s = pe_state_of(module);
+    PyObject *result = NULL;
+    rotation q, k;
+    (void)nargs;
+    rotation_init(s, &q), rotation_init(s, &k);
+    if (prepare(s, fn, "q", args[0], args[2], args + 6, args[4], &q) < 0 ||
+        prepare(s, fn, "k", args[1], args[3], args + 6, args[5], &k) < 0 ||
+        pe_no_overlap(fn, other, k.x, q.out, false) < 0 || pe_no_overlap(fn, other, q.x, k.out, false) < 0 ||
+        pe_no_overlap(fn, other, q.out, k.out, false) < 0)
         goto done;
-    if (inverse && adjoint) {
-        pe_raise_fact(fn, "adjoint", "inverse and adjoint exclude each other");
-        goto done;
-    }
-    int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1);
-    if (args[5] != Py_None) {
-        if (plan_arg(fn, args[5], &p) < 0) goto done;
-    } else {
-        p.rotary_dim = width;
-        if (pe_double(fn, "base", args[6], &w.base) < 0 || pe_layout_arg(fn, args[7], &p.layout) < 0) goto done;
-    }
-    pe_status bad = pe_check_rotary(width, p.rotary_dim, p.start);
-    if (bad.code == PE_ERR_ODD) bad.arg = "x: last axis";
-    if (pe_raise_status(fn, bad) < 0) goto done;
-    if (!p.turns) {
-        const pe_num *turns;
-        if (pe_raise_status(fn, pe_check_wave(width > 0 ? width : 2, &w)) < 0) goto done;
-        if (width > 0 && !(p.turns = pe_turns(s, fn, &w, &turns))) goto done;
-    }
-    out = output(fn, x, args[10]);
-    if (!out || pe_apply_loops(fn, x, out, axis, args[2], args[3], p.naxes, &pos, &job) < 0) goto done;
-    if (inverse) p.factor = 1 / p.factor, p.sign = -1;
-    if (plan_tables(s, fn, &p, &pos, turn.type == PE_F64 ? PE_F64 : PE_F32, turn.type) < 0) goto done;
-    turn.layout = p.layout, turn.inverse = inverse || adjoint;
-    turn.dim = (size_t)width, turn.start = (size_t)p.start, turn.rotary_dim = (size_t)p.rotary_dim;
-    job.maker = &p.rotors, job.make_work = PE_TABLE_WORK, job.make_row = pe_rotors_row(&p.rotors);
-    job.table_row = turn.rotary_dim * pe_itemsize(p.rotors.type);
-    if (args[11] != Py_True || pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
+    bool same_table = args[2] == args[3] && q.plan.rotors.type == k.plan.rotors.type;
+    if (same_table ? pe_apply_all(s, &q.job, &k.job) == 0
+                   : pe_apply_all(s, &q.job, NULL) == 0 && pe_apply_all(s, &k.job, NULL) == 0)
+        result = PyTuple_Pack(2, q.out, k.out);
 done:
-    pe_pos_free(&pos);
-    plan_free(&p);
-    pe_drop(out);
-    pe_drop(x);
+    rotation_free(&q);
+    rotation_free(&k);
     return result;
 }
 
@@ -163,13 +219,15 @@ PE_FUNCTION(rope_tables) {
     pe_state *s = pe_state_of(module);
     PyArrayObject *out = NULL;
     PyObject *result = NULL;
-    plan p = {.factor = 1, .sign = 1, .naxes = 1};
-    pe_pos_arg pos = {.array = NULL};
+    plan p;
+    pe_pos_arg pos;
     pe_dtype type;
     npy_intp dims[PE_MAX_LOOPS + 2];
     int64_t sizes[PE_MAX_LOOPS + 2];
     size_t bytes;
     (void)nargs;
+    plan_init(&p);
+    pe_pos_init(&pos);
     PyArray_Descr *descr = pe_dtype_arg(s, fn, args[2], &type);
     if (!descr || plan_arg(fn, args[0], &p) < 0 || pe_positions_arg(fn, args[1], &pos) < 0) goto done;
     if (p.naxes > 1 && pos.array && pe_leading_axis(fn, p.naxes, &pos) < 0) goto done;
@@ -204,12 +262,13 @@ PE_FUNCTION(apply_rope) {
     PyObject *result = NULL;
     pe_rope turn = {.kernels = s->kernels};
     pe_stored stored = {.rows = PyArray_DATA(table)};
-    pe_apply job = {.make = pe_stored_make, .maker = &stored, .fn = pe_rope_rows, .ctx = &turn};
+    pe_apply job;
     int64_t start;
     int axis = 0, ndim = PyArray_NDIM(table) - 2;
     (void)nargs;
+    pe_apply_init(&job, pe_stored_make, &stored, pe_rope_rows, &turn);
     const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
-    if (!fn || arrays(s, fn, args[1], args[4], &x, &turn.type, &axis) < 0 ||
+    if (!fn || array_arg(s, fn, "x", args[1], args[4], &x, &turn.type, &axis) < 0 ||
         pe_layout_arg(fn, args[3], &turn.layout) < 0 || pe_int64(fn, "start", args[5], &start) < 0 ||
         pe_bool(fn, "inverse", args[6], &turn.inverse) < 0)
         goto done;
@@ -220,14 +279,14 @@ PE_FUNCTION(apply_rope) {
     int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1), rotary_dim = 2 * (int64_t)PyArray_DIM(table, ndim + 1);
     pe_status bad = pe_check_rotary(width, rotary_dim, start);
     if (bad.code == PE_ERR_WIDTH && rotary_dim > width) bad.arg = "cos: twice the last axis";
-    if (pe_raise_status(fn, bad) < 0 || !(out = output(fn, x, args[7])) ||
+    if (pe_raise_status(fn, bad) < 0 || !(out = output(fn, "x", x, args[7])) ||
         pe_no_overlap(fn, "cos", table, out, false) < 0)
         goto done;
     pe_apply_axes(x, out, &job);
     if (pe_apply_match(fn, "cos: axes before the last", ndim, PyArray_DIMS(table), x, axis, &job) < 0) goto done;
     turn.dim = (size_t)width, turn.start = (size_t)start, turn.rotary_dim = (size_t)rotary_dim;
     job.table_row = stored.row_bytes = turn.rotary_dim * (size_t)PyArray_ITEMSIZE(table);
-    if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
+    if (pe_apply_all(s, &job, NULL) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_drop(out);
     pe_drop(x);

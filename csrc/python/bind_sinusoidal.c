@@ -41,7 +41,7 @@ PyObject *pe_turns(pe_state *s, const char *fn, const pe_wave *w, const pe_num *
     return kept;
 }
 
-/* turns(fn, dim, base, shift, scale) -> uint64 (pairs, 5): what RopePlan keeps beside inv_freq */
+/* turns(fn, dim, base, shift, scale) -> uint64 (pairs, 9): what RopePlan keeps beside inv_freq */
 PE_FUNCTION(turns) {
     pe_wave w;
     int64_t dim;
@@ -187,11 +187,13 @@ PE_FUNCTION(add_sinusoidal) {
     PyObject *owner = NULL, *result = NULL;
     pe_table t = {.kernels = s->kernels};
     sum adds = {.kernels = s->kernels};
-    pe_apply job = {.fn = sum_rows, .ctx = &adds};
-    pe_pos_arg pos = {.array = NULL};
+    pe_apply job;
+    pe_pos_arg pos;
     pe_wave w;
     int axis = 0;
     (void)nargs;
+    pe_pos_init(&pos);
+    pe_apply_init(&job, NULL, NULL, sum_rows, &adds);
     PyArrayObject *x = pe_input(s, fn, "x", args[0], &t.type);
     if (!x) return NULL;
     int ndim = PyArray_NDIM(x);
@@ -214,7 +216,7 @@ PE_FUNCTION(add_sinusoidal) {
         goto done;
     t.positions = pos.p, t.positions.negate = w.scale < 0;
     pe_apply_table(&job, &t);
-    if (pe_apply_all(s, &job, x, out) == 0) result = Py_NewRef((PyObject *)out);
+    if (pe_apply_all(s, &job, NULL) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);
     Py_XDECREF(owner);

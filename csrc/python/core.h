@@ -62,11 +62,12 @@ bool pe_is_count(PyObject *obj); /* a Python int or a NumPy integer scalar: n, n
 typedef struct {
     pe_positions p;
     PyArrayObject *array;
-    int ndim;
-    npy_intp dims[PE_MAX_LOOPS];
     size_t count;
     size_t axis_step; /* positions from one position axis to the next; 0: all axes have the same */
+    int ndim;
+    npy_intp dims[PE_MAX_LOOPS];
 } pe_pos_arg;
+void pe_pos_init(pe_pos_arg *p); /* zeros, but for dims */
 int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out); /* an array of any shape */
 int pe_positions_arg(const char *fn, PyObject *obj, pe_pos_arg *out); /* the same, or an int n: 0 .. n-1 */
 void pe_pos_free(pe_pos_arg *p);
@@ -86,7 +87,7 @@ void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job); /* the 
 int pe_apply_match(const char *fn, const char *arg, int ndim, const npy_intp *dims, PyArrayObject *x, int seq_axis,
                    pe_apply *job); /* which this adds */
 int pe_leading_axis(const char *fn, int naxes, pe_pos_arg *pos); /* takes the axis of plan axes off */
-int pe_apply_all(pe_state *s, pe_apply *job, PyArrayObject *x, PyArrayObject *out); /* the rest of job, and run it */
+int pe_apply_all(pe_state *s, pe_apply *job, pe_apply *also); /* runs one, or two with the same table */
 
 #define PE_METHOD(name) {#name, (PyCFunction)(void (*)(void))core_##name, METH_FASTCALL, NULL}
 #define PE_FUNCTION(name) PyObject *core_##name(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
@@ -96,6 +97,7 @@ PE_FUNCTION(inv_freq);
 PE_FUNCTION(sinusoidal);
 PE_FUNCTION(add_sinusoidal);
 PE_FUNCTION(rope);
+PE_FUNCTION(rope_qk);
 PE_FUNCTION(rope_tables);
 PE_FUNCTION(apply_rope);
 PE_FUNCTION(lookup);

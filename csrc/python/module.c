@@ -28,12 +28,12 @@ PE_FUNCTION(cpu_info) {
     return have ? Py_BuildValue("(sN)", pe_state_of(module)->kernels->isa, have) : NULL;
 }
 
-static PyMethodDef methods[] = {PE_METHOD(turns),         PE_METHOD(turns_from),      PE_METHOD(inv_freq),
-                                PE_METHOD(sinusoidal),    PE_METHOD(add_sinusoidal),  PE_METHOD(rope),
-                                PE_METHOD(rope_tables),   PE_METHOD(apply_rope),      PE_METHOD(lookup),
-                                PE_METHOD(embed),         PE_METHOD(bias_arrays),     PE_METHOD(expand_bias),
-                                PE_METHOD(alibi_profile), PE_METHOD(get_num_threads), PE_METHOD(set_num_threads),
-                                PE_METHOD(cpu_info),      {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {PE_METHOD(turns),           PE_METHOD(turns_from),     PE_METHOD(inv_freq),
+                                PE_METHOD(sinusoidal),      PE_METHOD(add_sinusoidal), PE_METHOD(rope),
+                                PE_METHOD(rope_qk),         PE_METHOD(rope_tables),    PE_METHOD(apply_rope),
+                                PE_METHOD(lookup),          PE_METHOD(embed),          PE_METHOD(bias_arrays),
+                                PE_METHOD(expand_bias),     PE_METHOD(alibi_profile),  PE_METHOD(get_num_threads),
+                                PE_METHOD(set_num_threads), PE_METHOD(cpu_info),       {NULL, NULL, 0, NULL}};
 
 static int exec(PyObject *m) {
     pe_state *s = pe_state_of(m);

@@ -96,7 +96,11 @@ int pe_apply_match(const char *fn, const char *arg, int ndim, const npy_intp *di
 }
 
 void pe_apply_axes(PyArrayObject *x, PyArrayObject *out, pe_apply *job) {
-    job->x = PyArray_BYTES(x), job->out = PyArray_BYTES(out), job->nloops = PyArray_NDIM(x) - 1;
+    int last = PyArray_NDIM(x) - 1;
+    job->x = PyArray_BYTES(x), job->out = PyArray_BYTES(out), job->nloops = last;
+    job->dim = (size_t)PyArray_DIM(x, last), job->item = (size_t)PyArray_ITEMSIZE(x);
+    job->x_step = PyArray_STRIDE(x, last), job->out_step = PyArray_STRIDE(out, last);
+    if (job->dim == 1) job->x_step = job->out_step = (ptrdiff_t)job->item;
     for (int i = 0; i < job->nloops; i++)
         job->loops[i] = (pe_loop){(size_t)PyArray_DIM(x, i), PyArray_STRIDE(x, i), PyArray_STRIDE(out, i), 0};
 }
@@ -119,7 +123,7 @@ int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq
     int outer = PyArray_NDIM(x) - 1;
     PyArrayObject *rows;
     int64_t first;
-    memset(pos, 0, sizeof *pos);
+    pe_pos_init(pos);
     if (offsets_arg(fn, offset, &rows, &first) < 0) return -1;
     pe_apply_axes(x, out, job);
     int status = 0;
@@ -145,12 +149,16 @@ int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq
 
 static void run_units(const void *ctx, size_t begin, size_t end, void *work) { pe_apply_run(ctx, begin, end, work); }
 
-int pe_apply_all(pe_state *s, pe_apply *job, PyArrayObject *x, PyArrayObject *out) {
-    int last = PyArray_NDIM(x) - 1;
-    job->dim = (size_t)PyArray_DIM(x, last), job->item = (size_t)PyArray_ITEMSIZE(x);
-    job->x_step = PyArray_STRIDE(x, last), job->out_step = PyArray_STRIDE(out, last);
-    if (job->dim == 0) return 0;
-    if (job->dim == 1) job->x_step = job->out_step = (ptrdiff_t)job->item;
-    size_t units = pe_apply_units(job);
-    return pe_run(s, run_units, job, units, (size_t)PyArray_NBYTES(out) / (units ? units : 1), pe_apply_work(job));
+static size_t bytes_of(const pe_apply *a) {
+    size_t n = a->dim * a->item;
+    for (int i = 0; i < a->nloops; i++) n *= a->loops[i].n;
+    return n;
+}
+
+int pe_apply_all(pe_state *s, pe_apply *job, pe_apply *also) {
+    size_t units = pe_apply_units(job), more = also ? pe_apply_units(also) : 0, bytes = bytes_of(job);
+    bool joined = units && more && pe_apply_join(job, also);
+    if (joined) bytes += bytes_of(also);
+    if (pe_run(s, run_units, job, units, bytes / (units ? units : 1), pe_apply_work(job)) < 0) return -1;
+    return more && !joined ? pe_apply_all(s, also, NULL) : 0;
 }

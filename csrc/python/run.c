@@ -2,7 +2,7 @@
 #include "core.h"
 #include <time.h>
 
-enum { THREADED_BYTES = 1 << 20, FIRST_BATCH = 4 << 20, TARGET_MS = 12 };
+enum { QUICK_BYTES = 1 << 15, THREADED_BYTES = 1 << 20, FIRST_BATCH = 4 << 20, TARGET_MS = 12 };
 
 static double milliseconds(void) {
     struct timespec t;
@@ -16,6 +16,7 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
     if (unit_bytes == 0) unit_bytes = 1;
     int threads = units > 1 && units >= THREADED_BYTES / unit_bytes ? s->threads : 1;
     if ((size_t)threads > units) threads = (int)units;
+    bool quick = units < QUICK_BYTES / unit_bytes;         /* done sooner than another thread could take the GIL */
     char *block = malloc((size_t)threads * work_bytes + 64);
     if (!block) return pe_raise_memory("posenc", "work space");
     char *work = block + (64 - (uintptr_t)block % 64) % 64;
@@ -26,10 +27,10 @@ int pe_run(pe_state *s, pe_range_fn *fn, const void *ctx, size_t units, size_t u
         if (batch < (size_t)threads) batch = (size_t)threads;
         size_t end = batch < units - at ? at + batch : units;
         double t0 = end < units ? milliseconds() : 0;    /* the last batch tells nothing */
-        PyThreadState *saved = PyEval_SaveThread();
+        PyThreadState *saved = quick ? NULL : PyEval_SaveThread();
         if (threads > 1) pe_parallel(fn, ctx, at, end, threads, work, work_bytes);
         else fn(ctx, at, end, work);
-        PyEval_RestoreThread(saved);
+        if (!quick) PyEval_RestoreThread(saved);
         if (end < units) {
             double ms = milliseconds() - t0;
             status = PyErr_CheckSignals();

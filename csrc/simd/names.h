@@ -14,7 +14,7 @@
 #define VN PE_CAT(VEC, _, N)                      /* its lanes */
 #define LOAD(p, n) PE_CAT(V(load_), S, )(p, n)    /* S in memory -> C in a vector; n lanes count */
 #define STORE(p, v, n) PE_CAT(V(store_), S, )(p, v, n)
-#define LOAD2(p, a, b, n) PE_CAT(V(load2_), S, )(p, a, b, n) /* n pairs, taken apart */
-#define STORE2(p, a, b, n) PE_CAT(V(store2_), S, )(p, a, b, n)
+#define LOAD2(p, a, b, n) PE_CAT(V(load2_), S, )(p, a, b, n) /* n pairs, taken apart, in an order of the ISA's own */
+#define STORE2(p, a, b, n) PE_CAT(V(store2_), S, )(p, a, b, n) /* n pairs that come in that order */
 #define BITS PE_CAT(vb_, S, )                     /* a vf64 rounded once to S, as bits */
 #define B(op) PE_CAT(BITS, _, op)

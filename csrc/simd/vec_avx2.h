@@ -77,44 +77,28 @@ static inline void vf32_store_f16(pe_f16 *p, vf32 v, size_t n) { store16(p, narr
 static inline vf32 vf32_load_bf16(const pe_bf16 *p, size_t n) { return widen_bf16(load16(p, n)); }
 static inline void vf32_store_bf16(pe_bf16 *p, vf32 v, size_t n) { store16(p, narrow_bf16(v), n); }
 
-/* n pairs in memory <-> two vectors */
-static inline void unzip_f32(vf32 lo, vf32 hi, vf32 *a, vf32 *b) {
-    __m256i order = _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7);
-    *a = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0x88), order);
-    *b = _mm256_permutevar8x32_ps(_mm256_shuffle_ps(lo, hi, 0xdd), order);
-}
-static inline void zip_f32(vf32 a, vf32 b, vf32 *lo, vf32 *hi) {
-    vf32 l = _mm256_unpacklo_ps(a, b), h = _mm256_unpackhi_ps(a, b);
-    *lo = _mm256_permute2f128_ps(l, h, 0x20), *hi = _mm256_permute2f128_ps(l, h, 0x31);
-}
+/* n pairs in memory <-> two vectors, whose middle quarters are exchanged: nothing then crosses the 128-bit halves */
+static inline vf64 vf64_paired(vf64 v) { return _mm256_permute4x64_pd(v, 0xd8); }
+static inline vf32 vf32_paired(vf32 v) { return _mm256_castpd_ps(vf64_paired(_mm256_castps_pd(v))); }
 #define PE_AVX2_PAIRS(S)                                                                                       \
     static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                           \
         vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
-        unzip_f32(lo, hi, a, b);                                                                               \
+        *a = _mm256_shuffle_ps(lo, hi, 0x88), *b = _mm256_shuffle_ps(lo, hi, 0xdd);                            \
     }                                                                                                          \
     static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n) {                                  \
-        vf32 lo, hi;                                                                                           \
-        zip_f32(a, b, &lo, &hi);                                                                               \
-        vf32_store_##S(p, lo, 2 * n);                                                                          \
-        if (n > 4) vf32_store_##S(p + 8, hi, 2 * n - 8);                                                       \
+        vf32_store_##S(p, _mm256_unpacklo_ps(a, b), 2 * n);                                                    \
+        if (n > 4) vf32_store_##S(p + 8, _mm256_unpackhi_ps(a, b), 2 * n - 8);                                 \
     }
 PE_AVX2_PAIRS(f16)
 PE_AVX2_PAIRS(bf16)
 PE_AVX2_PAIRS(f32)
 static inline void vf64_load2_f64(const pe_f64 *p, vf64 *a, vf64 *b, size_t n) {
     vf64 lo = vf64_load_f64(p, 2 * n), hi = n > 2 ? vf64_load_f64(p + 4, 2 * n - 4) : _mm256_setzero_pd();
-    *a = _mm256_permute4x64_pd(_mm256_unpacklo_pd(lo, hi), 0xd8);
-    *b = _mm256_permute4x64_pd(_mm256_unpackhi_pd(lo, hi), 0xd8);
-}
-static inline void zip_f64(vf64 a, vf64 b, vf64 *lo, vf64 *hi) {
-    vf64 l = _mm256_unpacklo_pd(a, b), h = _mm256_unpackhi_pd(a, b);
-    *lo = _mm256_permute2f128_pd(l, h, 0x20), *hi = _mm256_permute2f128_pd(l, h, 0x31);
+    *a = _mm256_unpacklo_pd(lo, hi), *b = _mm256_unpackhi_pd(lo, hi);
 }
 static inline void vf64_store2_f64(pe_f64 *p, vf64 a, vf64 b, size_t n) {
-    vf64 lo, hi;
-    zip_f64(a, b, &lo, &hi);
-    vf64_store_f64(p, lo, 2 * n);
-    if (n > 2) vf64_store_f64(p + 4, hi, 2 * n - 4);
+    vf64_store_f64(p, _mm256_unpacklo_pd(a, b), 2 * n);
+    if (n > 2) vf64_store_f64(p + 4, _mm256_unpackhi_pd(a, b), 2 * n - 4);
 }
 
 /* four doubles rounded once to S, as bits in 32-bit lanes (f64: as they are) */
@@ -183,7 +167,9 @@ static inline void vb_f16_stream2(uint16_t *p, __m128i a, __m128i b) {
 #define vb_bf16_stream vb_f16_stream
 #define vb_bf16_stream2 vb_f16_stream2
 #define vb_f64_store vf64_store_f64
-#define vb_f64_store2 vf64_store2_f64
+static inline void vb_f64_store2(pe_f64 *p, vf64 a, vf64 b, size_t n) {
+    vf64_store2_f64(p, vf64_paired(a), vf64_paired(b), n);
+}
 /* NumPy aligns to 16 bytes, so streams are 16 bytes wide; the write-combining buffer joins them */
 static inline void vb_f64_stream(pe_f64 *p, vf64 v) {
     _mm_stream_pd(p, _mm256_castpd256_pd128(v)), _mm_stream_pd(p + 2, _mm256_extractf128_pd(v, 1));

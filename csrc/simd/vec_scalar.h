@@ -44,6 +44,10 @@ static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
         (void)n;                                                                       \
         p[0] = TO(a), p[1] = TO(b);                                                    \
     }
+static inline vf32 vf32_paired(vf32 v) {
+    return v;
+} /* a vector in the order that load2 and store2 have their pairs in */
+static inline vf64 vf64_paired(vf64 v) { return v; }
 PE_SCALAR_IO(f32, f16, pe_f16_to_f32, pe_f32_to_f16)
 PE_SCALAR_IO(f32, bf16, pe_bf16_to_f32, pe_f32_to_bf16)
 PE_SCALAR_IO(f32, f32, , )

@@ -76,7 +76,8 @@ static void waves(void) {
             double denom = shift ? (double)(dim / 2) - 1 : (double)dim / 2;
             CHECK(w.denom == (denom == 0 ? 1 : denom), "denominator for %lld", (long long)dim);
         }
-    pe_num turns[3] = {{{0, 0, 0, 1ull << 63}, 60}, {{0}, 0}, {{0, 0, 0, 1ull << 63}, -700}};
+    pe_num turns[3] = {
+        {.mant = {0, 0, 0, 1ull << 63}, .exp = 60}, {.exp = 0}, {.mant = {0, 0, 0, 1ull << 63}, .exp = -700}};
     CHECK(pe_check_turns(turns, 3).code == PE_OK && pe_check_turns(turns, 0).code == PE_OK, "within 2^60 turns");
     turns[0].exp = 61;
     CHECK(pe_check_turns(turns, 3).code == PE_ERR_EXTREME, "beyond 2^60 turns");

@@ -22,7 +22,7 @@ static void sines(void) {
                 CHECK(got == right, "%s of %a as %s: %llx, not %llx", cosine ? "cos" : "sin", golden_sines[g].p,
                       test_dtypes[t], (unsigned long long)got, (unsigned long long)right);
             }
-    pe_num none = {{0}, 0}; /* a frequency of zero turns nothing */
+    pe_num none = {.exp = 0}; /* a frequency of zero turns nothing */
     for (int t = 0; t < PE_NDTYPE; t++)
         CHECK(pe_exact(&none, position(1e18), false, (pe_dtype)t) == 0 &&
                   pe_exact(&none, position(-1e18), true, (pe_dtype)t) == golden_sines[0].cosine[t],
@@ -81,12 +81,12 @@ static void doubles(void) {
         memcpy(&v, &u, 8);
         if (!(v < 1.0 / 0.0)) continue;
         int64_t e = 0;
-        pe_num x = {{0}, 0};
+        pe_num x = {.exp = 0};
         if (v > 0) { /* by the definition, from integers */
             uint64_t m = (u & 0xfffffffffffff) | (u >> 52 ? 1ull << 52 : 0);
             e = (int64_t)(u >> 52 ? u >> 52 : 1) - 1075 + 64;
             while (!(m >> 63)) m <<= 1, e--;
-            x = (pe_num){{0, 0, 0, m}, e};
+            x = (pe_num){.mant = {0, 0, 0, m}, .exp = e};
         }
         back = pe_num_to_f64(&x);
         CHECK(back == v, "%a comes back as %a", v, back);
@@ -114,16 +114,21 @@ static void doubles(void) {
 }
 
 static void fixed(void) {
-    for (int64_t exp = -300; exp <= 64; exp++) {
-        pe_num x = {{random64(), random64(), random64(), random64() | 1ull << 63}, exp};
-        uint64_t f[4];
-        pe_num_fixed(&x, f);
-        for (int bit = 0; bit < 256; bit++) { /* bit k of f weighs 2^(k - 192), bit j of mant 2^(j - 256 + exp) */
-            int64_t j = bit - 192 + 256 - exp;
-            unsigned right = j >= 0 && j < 256 ? x.mant[j / 64] >> (j % 64) & 1 : 0;
-            CHECK((f[bit / 64] >> (bit % 64) & 1) == right, "exponent %lld, bit %d", (long long)exp, bit);
+    int64_t seen[2] = {0, 0};
+    for (int e = -300; e <= 70; e++) {
+        uint64_t bits = (uint64_t)(1022 + e) << 52 | random64() >> 12; /* from 2^(e - 1) to 2^e */
+        double given;
+        pe_num x;
+        memcpy(&given, &bits, 8);
+        pe_turns_from_f64(&given, 1, &x);
+        seen[0] = x.exp < seen[0] ? x.exp : seen[0], seen[1] = x.exp > seen[1] ? x.exp : seen[1];
+        for (int bit = 0; bit < 256; bit++) { /* bit k of fixed weighs 2^(k - 192), bit j of mant 2^(j - 256 + exp) */
+            int64_t j = bit - 192 + 256 - x.exp;
+            unsigned right = x.exp <= 64 && j >= 0 && j < 256 ? x.mant[j / 64] >> (j % 64) & 1 : 0;
+            CHECK((x.fixed[bit / 64] >> (bit % 64) & 1) == right, "exponent %lld, bit %d", (long long)x.exp, bit);
         }
     }
+    CHECK(seen[0] < -256 && seen[1] > 64, "exponents from %lld to %lld", (long long)seen[0], (long long)seen[1]);
 }
 
 static int128 whole(pe_pos p) { return p.neg ? -(int128)p.mag : (int128)p.mag; }

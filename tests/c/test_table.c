@@ -89,7 +89,7 @@ static void apply_case(const pe_kernels *k, pe_dtype t) {
     if (dim == 0) return;
     int outer = (int)random_below(4);
     axis x_axes[5], out_axes[5];
-    pe_apply job = {.dim = dim, .item = item, .nloops = outer};
+    pe_apply job = {.fn = pe_rope_rows, .dim = dim, .item = item, .nloops = outer};
     size_t positions = 1, rows = 1;
     for (int i = 0; i < outer; i++) x_axes[i].n = out_axes[i].n = 1 + random_below(random_below(4) ? 6 : 140);
     x_axes[outer].n = out_axes[outer].n = dim;
@@ -122,7 +122,7 @@ static void apply_case(const pe_kernels *k, pe_dtype t) {
     job.x_step = x_axes[outer].step, job.out_step = out_axes[outer].step;
     if (dim == 1) job.x_step = job.out_step = (ptrdiff_t)item;
     pe_apply_table(&job, &table);
-    job.fn = pe_rope_rows, job.ctx = &rope;
+    job.ctx = &rope;
     size_t units = pe_apply_units(&job), threads = 1 + random_below(3),
            work_bytes = (pe_apply_work(&job) + 63) / 64 * 64;
     char *work = work_new(threads * work_bytes);
