@@ -8,7 +8,9 @@ position 1e6.
 from __future__ import annotations
 
 import math
-from decimal import Decimal, localcontext
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +18,27 @@ import numpy.typing as npt
 from . import _core
 from ._args import Array, fail
 from ._methods import CONTEXT
+from ._powf import powers
 from .plan import RopePlan
 
 __all__ = ["float32_frequencies", "float32_tables"]
 
+_f = np.float32
+_ONE = _f(1)
+_AT_A_TIME = 1 << 13  # pairs: what fits the cache
+_SURE = 2.0**-50  # above the error of a turned value
+
 
 def float32_frequencies(plan: RopePlan) -> Array:
-    """``1 / fl32(base)^fl32(2i/dim)``, divided by the factor of "linear", each step in float32.
+    """Frequencies in the order of Hugging Face: arrays in float32, numbers of the config in float64.
+
+    For "default", ``1 / fl32(base)^fl32(2i/dim)``; each method then continues in float32.
 
     Parameters
     ----------
     plan : RopePlan
-        Its `notes` say the method and the base; if they name another method than "default",
-        "mrope" or "linear", or none, `inv_freq` is rounded to float32.
+        Its `notes` say the method and its numbers. Where Hugging Face has no such method (axial
+        plans, "ntk" with `mixed_b`), or nothing is noted, `inv_freq` is rounded to float32.
 
     Returns
     -------
@@ -37,12 +47,14 @@ def float32_frequencies(plan: RopePlan) -> Array:
 
     Notes
     -----
-    The power is correctly rounded; that of torch is not. Of 9216 frequencies, of 12 bases from 1e4
-    to 1e7 and widths 16 to 512, 110 differ from those of torch 2.13.0 on x86-64, by 1 or 2 ulp.
+    The power is that of torch on x86-64: SLEEF's, good to 1 ulp, for each whole 16 pairs, and for
+    the others that of the C library, here correctly rounded. Torch with AVX-512 takes 32 pairs at
+    a time, so plans of some other number of pairs may have a frequency 1 ulp off there.
 
     References
     ----------
-    Su et al., "RoFormer", 2021, arXiv:2104.09864.
+    Su et al., "RoFormer", 2021, arXiv:2104.09864; Shibata and Petrogalli, "SLEEF", 2020,
+    doi:10.1109/TPDS.2019.2960333.
 
     Examples
     --------
@@ -52,28 +64,132 @@ def float32_frequencies(plan: RopePlan) -> Array:
     array([1.   , 0.1  , 0.01 , 0.001], dtype=float32)
     """
     method = str(plan.notes.get("method")).partition(",")[0]
-    if method not in ("default", "mrope", "linear") or plan.notes.get("base") is None:
-        return plan.inv_freq.astype(np.float32)
-    width = plan.rotary_dim
-    exponents = np.arange(0, width, 2).astype(np.float32) / np.float32(width)
+    known = plan.notes.get("base") is not None and "scaling" in plan.notes
+    if method not in _ORDERS or not known or "mixed_b" in plan.notes["scaling"]:
+        return plan.inv_freq.astype(_f)
     with np.errstate(all="ignore"):
-        base = float(np.float32(plan.notes["base"]))
-        inv_freq: Array = np.float32(1) / np.array([_power(base, e) for e in exponents], np.float32)
-        return inv_freq / np.float32(plan.notes["factor"]) if method == "linear" else inv_freq
+        return _ORDERS[method](plan, plan.notes["scaling"])
 
 
-def _power(base: float, exponent: float) -> float:
-    """The float32 nearest to a power of a float32: no tie is possible."""
-    if exponent == 0 or base in (0, math.inf):
-        return 1.0 if exponent == 0 else base
-    with localcontext(CONTEXT):
-        exact = Decimal(base) ** Decimal(float(exponent))
-        places = 24 - math.frexp(exact)[1]
-        return math.ldexp(int((exact * Decimal(2) ** places).to_integral_value()), -places)
+def _powers(plan: RopePlan, base: float | None = None) -> Array:
+    exponents = np.arange(0, plan.rotary_dim, 2).astype(_f) / _f(plan.rotary_dim)
+    return powers(plan.notes["base"] if base is None else base, exponents)
+
+
+def _default(plan: RopePlan, _: Mapping[str, Any]) -> Array:
+    return _ONE / _powers(plan)
+
+
+def _linear(plan: RopePlan, _: Mapping[str, Any]) -> Array:
+    return _ONE / _powers(plan) / _f(plan.notes["factor"])
+
+
+def _ntk(plan: RopePlan, _: Mapping[str, Any]) -> Array:
+    base = plan.notes["base"] * _power(plan.notes["factor"], _exponent(plan))
+    return _ONE / _powers(plan, base)
+
+
+def _dynamic(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
+    """Up to the trained length in float64; beyond, where the length comes from an array, not."""
+    if scaling.get("alpha") is not None:
+        return _ntk(plan, scaling)
+    base, factor, trained, live = (plan.notes[k] for k in ("base", "factor", "trained", "seq_len"))
+    if live is None or live <= trained:
+        base *= _power(factor * trained / trained - (factor - 1), _exponent(plan))
+    else:
+        scale = _f(factor) * _f(live) / _f(trained) - _f(factor - 1)
+        base = _f(base) * _f(_power(float(scale), _exponent(plan)))
+    return _ONE / _powers(plan, base)
+
+
+def _exponent(plan: RopePlan) -> float:
+    return plan.rotary_dim / (plan.rotary_dim - 2)
+
+
+def _yarn(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
+    slow = _powers(plan)
+    still, stretched = _ONE / slow, _ONE / (_f(plan.notes["factor"]) * slow)
+    low, high = _ramp(plan, scaling)
+    ramp = np.arange(plan.rotary_dim // 2).astype(_f) - _f(low)
+    kept = _ONE - np.clip(ramp / _f(high - low), _f(0), _ONE)
+    return stretched * (_ONE - kept) + still * kept
+
+
+def _ramp(plan: RopePlan, scaling: Mapping[str, Any]) -> tuple[float, float]:
+    """The pairs where YaRN's ramp starts and ends."""
+    width, trained = plan.rotary_dim, plan.notes["trained"]
+
+    def index(turns: float) -> float:
+        return width * _log(trained / (turns * 2 * math.pi)) / (2 * _log(plan.notes["base"]))
+
+    fast, slow = scaling.get("beta_fast"), scaling.get("beta_slow")
+    low = index(32 if fast is None else fast)
+    high = width - 1 if slow == 0 else index(1 if slow is None else slow)
+    if scaling.get("truncate") is not False:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    return (low, high + 0.001) if low == high else (low, high)
+
+
+def _longrope(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
+    live = plan.notes["seq_len"]
+    which = "long_factor" if live and live > plan.notes["trained"] else "short_factor"
+    return _ONE / (np.array(scaling[which], _f) * _powers(plan))
+
+
+def _llama3(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
+    inv_freq, trained = _ONE / _powers(plan), plan.notes["trained"]
+    factor = _f(plan.notes["factor"])
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    wavelength = _f(2 * math.pi) * (_ONE / inv_freq)
+    long = wavelength > _f(trained / low)
+    between = ~long & ~(wavelength < _f(trained / high))
+    kept = (_f(trained) * (_ONE / wavelength) - _f(low)) / _f(high - low)
+    blended = (_ONE - kept) * inv_freq / factor + kept * inv_freq
+    return np.where(between, blended, np.where(long, inv_freq / factor, inv_freq))
+
+
+def _proportional(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
+    turning = 2 * np.count_nonzero(plan.inv_freq)
+    exponents = np.arange(0, turning, 2).astype(_f) / _f(plan.notes["head_dim"])
+    result = np.zeros_like(plan.inv_freq, _f)
+    result[: turning // 2] = _ONE / powers(plan.notes["base"], exponents)
+    return result / _f(scaling.get("factor") or 1)
+
+
+_ORDERS: dict[str, Callable[[RopePlan, Mapping[str, Any]], Array]] = {
+    "default": _default,
+    "mrope": _default,
+    "linear": _linear,
+    "ntk": _ntk,
+    "dynamic": _dynamic,
+    "ntk-by-parts": _yarn,
+    "yarn": _yarn,
+    "longrope": _longrope,
+    "llama3": _llama3,
+    "proportional": _proportional,
+}
+
+
+def _log(x: float) -> float:
+    """Correctly rounded, as on few machines math.log is."""
+    return float(Decimal(x).ln(CONTEXT))
+
+
+def _power(x: float, y: float) -> float:
+    return float(CONTEXT.power(Decimal(x), Decimal(y)))
 
 
 def float32_tables(plan: RopePlan, positions: int | npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Sines and cosines of `rope_tables` as Hugging Face rounds them: ``(..., 2, pairs)``."""
+    """Sines and cosines of `rope_tables` as Hugging Face rounds them: ``(..., 2, pairs)``.
+
+    Notes
+    -----
+    What a float32 cosine is in torch depends on the build and the device: on x86-64 it is that of
+    Intel's MKL, elsewhere SLEEF's or CUDA's; in models with complex tables the C library's. Here
+    it is the float32 nearest to the cosine of the rounded angle: equal to MKL's in 95% of values,
+    1 ulp apart in the others.
+    """
     fn = "rope_tables"
     if plan.decay is not None:
         fail(ValueError, fn, "compat", "must be None for a plan with xPos", "'float32'")
@@ -81,17 +197,51 @@ def float32_tables(plan: RopePlan, positions: int | npt.ArrayLike, dtype: npt.DT
     one = RopePlan([0.0], axis=[last])  # of one pair, for the checks of positions and dtype
     dtype = _core.rope_tables(one._parts, positions, dtype).dtype
     if isinstance(positions, (int, np.integer)):
-        p = np.arange(positions).astype(np.float32)
+        p = np.arange(positions).astype(_f)
         p = np.stack([p] * (last + 1)) if last else p
     else:
-        p = np.asarray(positions).astype(np.float32)
+        p = np.asarray(positions).astype(_f)
+    shape, rows = p.shape[last > 0 :], p.reshape(last + 1, -1)
     with np.errstate(all="ignore"):
         frequencies = float32_frequencies(plan)
-        p = np.moveaxis(p[plan.axis], 0, -1) if last else p[..., None]
-        angles = p * frequencies
-    if not (np.abs(angles) < 2.0**64).all():
-        fail(ValueError, fn, "positions", "must turn by less than 2^64 radians", "more")
-    both = _core.sinusoidal(angles, 2, 1.0, "half", 0.0, 1.0, False, np.float32, None)
-    with np.errstate(all="ignore"):
-        both *= np.float32(plan.attention_factor)
-        return np.moveaxis(both, -1, -2).astype(dtype, order="C")
+        largest = np.abs(rows).max(axis=1, initial=0)[plan.axis] * frequencies
+        if not (largest < 2.0**64).all():
+            fail(ValueError, fn, "positions", "must turn by less than 2^64 radians", "more")
+        both = np.empty((rows.shape[1], 2, len(frequencies)), _f)
+        step = max(_AT_A_TIME // max(len(frequencies), 1), 1)
+        near = RopePlan(np.minimum(frequencies, _f(2.0**59)), axis=plan.axis)
+        for start in range(0, len(both), step):
+            stop = start + step
+            both[start:stop] = _sines_and_cosines(near, frequencies, rows[:, start:stop])
+        both *= _f(plan.attention_factor)
+        return both.reshape(*shape, *both.shape[1:]).astype(dtype, copy=False)
+
+
+def _sines_and_cosines(near: RopePlan, frequencies: Array, p: Array) -> Array:
+    """Of float32 angles, correctly rounded: ``(positions, 2, pairs)``.
+
+    The angle is ``p w + d``, with d, what its rounding left over, exact in float64: so the exact
+    table is turned by d, a short series. A value is settled if no error of `_SURE`, some 5 times
+    the largest possible one, moves its rounding; the few others are evaluated from the angle.
+    """
+    table = _core.rope_tables(near._parts, p if near.axis.any() else p[0], np.float64)
+    sine, cosine = table[:, 0].copy(), table[:, 1].copy()
+    p = p[near.axis].T
+    angles = p * frequencies
+    d = angles - p.astype(np.float64) * near.inv_freq
+    dd = d * d
+    by_sine = ((dd * (-1 / 5040) + 1 / 120) * dd - 1 / 6) * dd * d + d
+    by_cosine = ((dd * (-1 / 720) + 1 / 24) * dd - 1 / 2) * dd  # less 1
+    turned = sine * by_cosine + cosine * by_sine + sine
+    cosine += cosine * by_cosine - sine * by_sine
+    result = np.empty(table.shape, _f)
+    rest = ~(np.abs(d) < 2.0**-5)
+    for k, value in enumerate((turned, cosine)):
+        result[:, k] = value + _SURE
+        rest |= result[:, k] != (value - _SURE).astype(_f)
+    pairs, still = np.moveaxis(result, 1, 2), angles == 0
+    rest &= ~still
+    if rest.any():
+        pairs[rest] = _core.sinusoidal(angles[rest], 2, 1.0, "half", 0.0, 1.0, False, _f, None)
+    pairs[still] = 0, 1
+    return result

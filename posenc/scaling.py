@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 WIDEST = 1 << 14  # of a head: a config that claims more is broken
+_STRETCHED = ("yarn", "ntk-by-parts", "llama3", "longrope")  # from a trained length
 _LEAST, _MOST = Decimal(2) ** -900, Decimal(2) ** 60  # of a frequency that is not 0
 
 # Every key that a published dictionary has: one that is not here is a slip of the pen.
@@ -192,7 +193,7 @@ def scaling_notes(
     trained, factor = fields.get("original_max_position_embeddings"), fields.get("factor")
     if method == "default":
         trained, factor = max_position, None
-    elif method == "dynamic" or (trained is None and method in ("yarn", "ntk-by-parts", "llama3")):
+    elif method == "dynamic" or (trained is None and method in _STRETCHED):
         trained = max_position
     if fields.get("alpha") is not None:
         factor = fields.get("alpha")
@@ -208,6 +209,7 @@ def scaling_notes(
         "trained": trained,
         "extended": None if method == "default" else extended,
         "seq_len": seq_len if method in ("dynamic", "longrope") else None,
+        "scaling": {k: tuple(v) if isinstance(v, list) else v for k, v in (scaling or {}).items()},
     }
 
 
