@@ -231,7 +231,7 @@ def axial_plan(
     order = reversed(range(2)) if convention == "llama4" else range(len(widths))
     axis = [k for k in order for _ in range(widths[k] // 2)]
     plan = RopePlan._exact(freqs, layout, axis=axis)
-    plan.notes = {"method": f"axial, {convention}, {form}"}
+    plan.notes = {"method": f"axial, {convention}, {form}", "axial": (convention, base)}
     return plan
 
 

@@ -37,8 +37,9 @@ def float32_frequencies(plan: RopePlan) -> Array:
     Parameters
     ----------
     plan : RopePlan
-        Its `notes` say the method and its numbers. Where Hugging Face has no such method (axial
-        plans, "ntk" with `mixed_b`), or nothing is noted, `inv_freq` is rounded to float32.
+        Its `notes` say the method and its numbers. Where Hugging Face has no such method ("ntk"
+        with `mixed_b`, axial plans but those of Pixtral, Qwen2-VL and Llama 4), or nothing is
+        noted, `inv_freq` is rounded to float32.
 
     Returns
     -------
@@ -63,16 +64,29 @@ def float32_frequencies(plan: RopePlan) -> Array:
     >>> float32_frequencies(posenc.rope_plan(8))
     array([1.   , 0.1  , 0.01 , 0.001], dtype=float32)
     """
-    method = str(plan.notes.get("method")).partition(",")[0]
-    known = plan.notes.get("base") is not None and "scaling" in plan.notes
-    if method not in _ORDERS or not known or "mixed_b" in plan.notes["scaling"]:
-        return plan.inv_freq.astype(_f)
+    notes = plan.notes
+    method = str(notes.get("method")).partition(",")[0]
     with np.errstate(all="ignore"):
-        return _ORDERS[method](plan, plan.notes["scaling"])
+        if method == "axial" and notes["axial"][0] in ("pixtral", "qwen2_vl", "llama4"):
+            return _axial(plan.rotary_dim, *notes["axial"])
+        if method not in _ORDERS or "scaling" not in notes or "mixed_b" in notes["scaling"]:
+            return plan.inv_freq.astype(_f)
+        return _ORDERS[method](plan, notes["scaling"])
+
+
+def _exponents(width: int, count: int) -> Array:
+    return np.arange(0, 2 * count, 2).astype(_f) / _f(width)
+
+
+def _axial(width: int, convention: str, base: float) -> Array:
+    if convention == "pixtral":
+        inv_freq = _ONE / powers(base, _exponents(width, width // 2))
+        return np.concatenate([inv_freq[0::2], inv_freq[1::2]])
+    return np.tile(_ONE / powers(base, _exponents(width // 2, width // 4)), 2)
 
 
 def _powers(plan: RopePlan, base: float | None = None) -> Array:
-    exponents = np.arange(0, plan.rotary_dim, 2).astype(_f) / _f(plan.rotary_dim)
+    exponents = _exponents(plan.rotary_dim, plan.rotary_dim // 2)
     return powers(plan.notes["base"] if base is None else base, exponents)
 
 
@@ -150,10 +164,10 @@ def _llama3(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
 
 
 def _proportional(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
-    turning = 2 * np.count_nonzero(plan.inv_freq)
-    exponents = np.arange(0, turning, 2).astype(_f) / _f(plan.notes["head_dim"])
+    turning = np.count_nonzero(plan.inv_freq)
+    exponents = _exponents(plan.notes["head_dim"], turning)
     result = np.zeros_like(plan.inv_freq, _f)
-    result[: turning // 2] = _ONE / powers(plan.notes["base"], exponents)
+    result[:turning] = _ONE / powers(plan.notes["base"], exponents)
     return result / _f(scaling.get("factor") or 1)
 
 
