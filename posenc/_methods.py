@@ -190,17 +190,25 @@ def _longrope(c: Case) -> Frequencies:
 
 
 def _llama3(c: Case) -> Frequencies:
-    """Llama 3.1: a ramp over the turns in the trained length, from `low_` to `high_freq_factor`."""
+    """Llama 3.1: a ramp over the turns in the trained length, from `low_` to `high_freq_factor`.
+
+    Both may be equal, as in Llama 4 Scout: then it is a step.
+    """
     factor = c.fields.number("factor", least=1)
     low = c.fields.number("low_freq_factor", above=0)
     high = c.fields.number("high_freq_factor", above=0)
     trained = c.trained()
-    if high <= low and not c.fields.problems:
-        c.fields.wrong("high_freq_factor", f"must be above low_freq_factor, {low}", float(high))
+    if high < low and not c.fields.problems:
+        wanted = f"must be at least low_freq_factor, {low}"
+        c.fields.wrong("high_freq_factor", wanted, float(high))
     c.fields.check()
     result = []
     for w in c.plain():
-        kept = min(max((trained * w / TWO_PI - low) / (high - low), _ZERO), _ONE)
+        turns = trained * w / TWO_PI
+        if high > low:
+            kept = min(max((turns - low) / (high - low), _ZERO), _ONE)
+        else:
+            kept = _ONE if turns >= low else _ZERO
         result.append(w * (kept + (1 - kept) / factor))
     return result, _ONE
 

@@ -27,7 +27,8 @@ class RopePlan:
     """What a rotary embedding does to one head: made by `rope_plan`, used by `rope`.
 
     Pair i of the turning channels is rotated by ``position * inv_freq[i]`` radians. Every rotary
-    scheme is a way to fill a plan.
+    scheme is a way to fill a plan. Plans that turn alike are equal, wherever they come from; a plan
+    can be a key, be shared, copied and pickled, and does not change.
 
     Parameters
     ----------
@@ -77,6 +78,7 @@ class RopePlan:
     """
 
     __slots__ = (
+        "_of_keys",
         "_parts",
         "attention_factor",
         "axis",
@@ -92,6 +94,7 @@ class RopePlan:
     decay: Array | None
     center: float
     _parts: tuple[Any, ...]
+    _of_keys: bool
 
     @named("RopePlan", out="inv_freq")
     def __init__(
@@ -145,8 +148,7 @@ class RopePlan:
         start = integer("RopePlan", "start", start, least=0)
         if start > 2**30:
             fail(ValueError, "RopePlan", "start", "must be at most 2^30", start)
-        self.inv_freq, self.axis = inv_freq, axes.astype(np.int64)
-        inv_freq.flags.writeable = self.axis.flags.writeable = False
+        self.inv_freq, self.axis = _frozen(inv_freq), _frozen(axes.astype(np.int64))
         self.layout = layout
         self.rotary_dim = 2 * len(inv_freq)
         self.start = start
@@ -160,16 +162,41 @@ class RopePlan:
             raise AttributeError(f"RopePlan: {name}: cannot be changed, make another plan")
         object.__setattr__(self, name, value)
 
-    def _decays(self, turns: Array, decay: Array | None, center: float) -> None:
+    def __delattr__(self, name: str) -> None:
+        """Never."""
+        raise AttributeError(f"RopePlan: {name}: cannot be deleted")
+
+    def _decays(
+        self, turns: Array, decay: Array | None, center: float, *, of_keys: bool = False
+    ) -> None:
         """What xPos adds; and the tuple for the core, with the frequencies to 256 bits."""
         axis = self.axis if self.axis.any() else None
+        decay = None if decay is None else _frozen(decay)
         whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)
         for name, value in (
             ("decay", decay),
             ("center", center),
-            ("_parts", (turns, axis, *whole)),
+            ("_of_keys", of_keys),
+            ("_parts", (_frozen(turns), axis, *whole)),
         ):
             object.__setattr__(self, name, value)
+
+    def _signature(self) -> tuple[Any, ...]:
+        """All that counts; of the frequencies 128 bits, in which every way to them agrees."""
+        parts = self._parts[0][:, 2:5], *self._parts[1:], self._of_keys
+        return tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in parts)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both turn alike; where they come from does not matter."""
+        if not isinstance(other, RopePlan):
+            return NotImplemented
+        return self is other or self._signature() == other._signature()
+
+    def __hash__(self) -> int:
+        return hash(self._signature())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.inv_freq, self._parts, self.axis, self._of_keys, self.notes)
 
     def for_keys(self) -> RopePlan:
         """The plan of the keys: xPos divides them by what it multiplies the queries with.
@@ -177,7 +204,7 @@ class RopePlan:
         Returns
         -------
         RopePlan
-            The plan itself if it does not decay.
+            The plan itself if it does not decay, or is that of keys already.
 
         Examples
         --------
@@ -186,10 +213,10 @@ class RopePlan:
         >>> plan.for_keys() is plan
         True
         """
-        if self.decay is None:
+        if self.decay is None or self._of_keys:
             return self
         keys = copy(self)
-        keys._decays(self._parts[0], -self.decay, self.center)
+        keys._decays(self._parts[0], -self.decay, self.center, of_keys=True)
         return keys
 
     def explain(self) -> str:
@@ -233,6 +260,25 @@ class RopePlan:
         )
 
 
+def _frozen(array: Array) -> Array:
+    """A copy that cannot be made writeable again."""
+    if not array.flags.writeable and isinstance(array.base, bytes):
+        return array
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def _restored(
+    inv_freq: Array, parts: tuple[Any, ...], axis: Array, of_keys: bool, notes: dict[str, Any]
+) -> RopePlan:
+    """A plan from what `__reduce__` took of it."""
+    plan = RopePlan.__new__(RopePlan)
+    turns, _, layout, _, start, factor, decay, center = parts
+    plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=factor)
+    plan._decays(turns, decay, center, of_keys=of_keys)
+    plan.notes = dict(notes)
+    return plan
+
+
 def pack_turns(turns: Sequence[Fraction]) -> Array:
     """Turns a token as the core keeps them: mantissa, exponent, fixed point (`pe_num`)."""
     packed = np.zeros((len(turns), 9), np.uint64)
@@ -243,8 +289,8 @@ def pack_turns(turns: Sequence[Fraction]) -> Array:
         mant = (t.numerator << (256 + 64 - exp)) // t.denominator  # 320 bits, give or take one
         excess = mant.bit_length() - 256
         mant, exp = mant >> excess, exp + excess - 64
-        row[:] = [*_limbs(mant), exp % 2**64, *_limbs(mant << exp >> 64 if exp > 0 else mant >> 64 - exp)]
-    packed.flags.writeable = False
+        fixed = mant << exp >> 64 if exp > 0 else mant >> 64 - exp
+        row[:] = [*_limbs(mant), exp % 2**64, *_limbs(fixed)]
     return packed
 
 

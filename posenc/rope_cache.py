@@ -236,7 +236,9 @@ def rope_qk(
         fail(TypeError, fn, "out", "must be a tuple of two arrays", type(out).__name__)
     parts = keys = None
     if plan is not None:
-        parts, keys = _plan(fn, plan)._parts, plan.for_keys()._parts
+        if _plan(fn, plan)._of_keys:
+            fail(ValueError, fn, "plan", "must be that of the queries", "that of the keys")
+        parts, keys = plan._parts, plan.for_keys()._parts
     return _core.rope_qk(
         q, k, parts, keys, *outs, positions, offset, seq_axis, base, layout, False, False
     )
@@ -264,10 +266,10 @@ def rope_shift(
         In tokens, for all keys, or matched as positions are in `rope`. Negative after the oldest
         keys have been dropped from a cache (context shift).
     plan : RopePlan
-        The plan that turned them.
+        The plan that turned them; with xPos, that of the queries or of the keys, as you have it.
     to : RopePlan, optional
-        The plan they shall have (dynamic NTK and LongRoPE change theirs as a text grows); of the
-        same layout and channels.
+        The plan they shall have (dynamic NTK and LongRoPE change theirs as a text grows, xPos its
+        centre); of the same layout and channels.
     positions : array_like, optional
         With `to`: where the keys stand now, as in `rope`. Default: 0, 1, ...
     seq_axis : int, optional
@@ -315,7 +317,7 @@ def rope_shift(
         if not isinstance(to, RopePlan):
             fail(TypeError, fn, "to", "must be a RopePlan", type(to).__name__)
         last = to
-        steps = [(*step, positions, back) for step, back in _between(fn, plan, to)]
+        steps = list(_between(fn, plan, to, positions))
     elif positions is not None:
         fail(ValueError, fn, "positions", "go with `to` only", "no `to`")
     keys = last.for_keys()
@@ -335,17 +337,26 @@ def rope_shift(
     return target
 
 
-def _between(fn: str, plan: RopePlan, to: RopePlan) -> Iterator[tuple[tuple[Any], bool]]:
-    """What turns keys of one plan into keys of the other: slower pairs back, faster ones on."""
+def _between(
+    fn: str, plan: RopePlan, to: RopePlan, positions: npt.ArrayLike | None
+) -> Iterator[tuple[tuple[Any, ...], Any, bool]]:
+    """What makes keys of one plan those of the other: parts, positions, whether to turn back."""
     channels = (to.layout, to.rotary_dim, to.start)
-    fits = channels == (plan.layout, plan.rotary_dim, plan.start) and plan.decay is to.decay is None
-    if not fits or (to.axis != plan.axis).any():
-        fail(ValueError, fn, "to", "must have the layout, channels and axes of plan, no xPos", to)
-    old, new = unpack_turns(plan._parts[0]), unpack_turns(to._parts[0])
+    old, new = plan.for_keys(), to.for_keys()
+    fits = channels == (plan.layout, plan.rotary_dim, plan.start)
+    if not (fits and np.array_equal(to.axis, plan.axis) and np.array_equal(old.decay, new.decay)):
+        wanted = "must have the layout, channels, axes and fading of plan"
+        fail(ValueError, fn, "to", wanted, to)
+    pairs = zip(unpack_turns(old._parts[0]), unpack_turns(new._parts[0]), strict=True)
+    change = [b - a for a, b in pairs]
     ratio = to.attention_factor / plan.attention_factor
-    for sign in (-1, 1):
-        turns = [max(Fraction(0), sign * (b - a)) for a, b in zip(old, new, strict=True)]
+    for sign in (-1, 1):  # pairs that become slower are turned back, the others on
+        turns = [max(Fraction(0), sign * t) for t in change]
         if any(turns) or ratio != 1.0:
             factor = 1 / ratio if sign < 0 else ratio  # turning back divides by it
-            yield ((pack_turns(turns), to._parts[1], *channels, factor, None, 0.0),), sign < 0
+            parts = (pack_turns(turns), to._parts[1], *channels, factor, None, 0.0)
+            yield parts, positions, sign < 0
             ratio = 1.0
+    if old.center != new.center:  # the same for keys everywhere
+        still = pack_turns([Fraction(0)] * len(change))
+        yield (still, None, *channels, 1.0, new.decay, 0.0), old.center - new.center, False

@@ -261,6 +261,39 @@ def test_copies(plan):
         assert_bits(rope(x, plan=twin, offset=10**15), right)
         assert_bits(twin.inv_freq, plan.inv_freq)
         assert twin.notes == plan.notes
+        assert twin == plan and hash(twin) == hash(plan)
+        assert twin.for_keys() == plan.for_keys()
+        for array in (twin.inv_freq, twin.axis, twin.decay, twin._parts[0]):
+            if array is not None:
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.flags.writeable = True
+
+
+def test_plans_that_turn_alike_are_equal():
+    plan = rope_plan(8)
+    same = rope_plan(8, scaling={"rope_type": "default"})
+    assert plan == same and hash(plan) == hash(same) and plan.notes != same.notes
+    others = [
+        rope_plan(8, base=9999.0),
+        rope_plan(8, layout="half"),
+        rope_plan(10, rotary_dim=8, start=2),
+        RopePlan(plan.inv_freq),  # rounded to float64
+        RopePlan([1.0, 0.1, 0.01, 0.001], axis=[0, 0, 0, 1]),
+        rope_plan(8, scaling={"rope_type": "linear", "factor": 2.0}),
+        xpos_plan(8),
+        xpos_plan(8, center=1.0),
+        xpos_plan(8).for_keys(),
+    ]
+    assert len({plan, same, *others}) == 1 + len(others)
+    assert plan != 8 and plan != "plan" and (plan == None) is False  # noqa: E711
+    tables = {plan: "a table"}
+    assert tables[same] == "a table"
+
+
+@pytest.mark.parametrize("name", ["layout", "inv_freq", "_parts", "notes"])
+def test_nothing_of_a_plan_can_be_deleted(name):
+    with pytest.raises(AttributeError, match=f"^RopePlan: {name}: cannot be deleted"):
+        delattr(rope_plan(4), name)
 
 
 # --- several axes ---------------------------------------------------------------------------------
@@ -655,7 +688,8 @@ def test_only_xpos_has_keys_of_their_own():
     plan = rope_plan(8)
     assert plan.for_keys() is plan and plan.decay is None
     xpos = xpos_plan(8)
-    assert xpos.for_keys() is not xpos
+    keys = xpos.for_keys()
+    assert keys is not xpos and keys.for_keys() is keys
     assert (xpos.decay < 0).all()  # and has not been changed by asking
 
 

@@ -16,12 +16,14 @@ from mpmath import mp, mpc, mpf
 from posenc import (
     RopePlan,
     apply_rope,
+    get_num_threads,
     plan_from_config,
     rope,
     rope_plan,
     rope_qk,
     rope_shift,
     rope_tables,
+    set_num_threads,
     xpos_plan,
 )
 
@@ -489,6 +491,36 @@ def test_rope_qk_is_two_ropes(name, dtype, layout):
             assert_bits(a, b)
 
 
+JOINED = {  # shapes of q and k, seq_axis: one table for both, or two
+    "many heads and two": ((1, 64, 130, 256), (1, 2, 130, 256), -2),
+    "one head of keys": ((2, 8, 300, 16), (2, 1, 300, 16), -2),
+    "one token": ((1, 32, 1, 128), (1, 8, 1, 128), -2),
+    "tokens before heads": ((2, 300, 6, 16), (2, 300, 3, 16), 1),
+    "packed tokens": ((500, 6, 16), (500, 2, 16), 0),
+    "no heads of queries": ((2, 0, 5, 8), (2, 3, 5, 8), -2),
+    "no heads of keys": ((2, 3, 5, 8), (2, 0, 5, 8), -2),
+    "one query": ((4, 1, 8), (4, 500, 8), -2),
+    "other axes": ((5, 8), (3, 2, 5, 8), -2),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", JOINED)
+def test_rope_qk_of_any_two_shapes(name, threads):
+    shape, other, seq_axis = JOINED[name]
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        for dtypes in ((np.float32,) * 2, (np.float16, np.float32), (np.float64, np.float32)):
+            q, k = some(shape, dtypes[0]), some(other, dtypes[1], 2)
+            for options in ({}, {"offset": 10**12}, {"base": 77.0, "layout": "half"}):
+                options = {"seq_axis": seq_axis, **options}
+                for a, b in zip(rope_qk(q, k, **options), two_ropes(q, k, **options), strict=True):
+                    assert_bits(a, b)
+    finally:
+        set_num_threads(before)
+
+
 def test_rope_qk_by_base():
     q, k = some((4, 5, 8), np.float32), some((2, 5, 8), np.float32)
     for layout in LAYOUTS:
@@ -861,6 +893,7 @@ REFUSED = [
     ("to", np.ones((3, 4)), {"to": RopePlan([1, 1], axis=[0, 1])}, ValueError),
     ("to", np.ones((3, 4)), {"to": xpos_plan(4)}, ValueError),
     ("to", np.ones((3, 4)), {"plan": xpos_plan(4), "to": rope_plan(4)}, ValueError),
+    ("to", np.ones((3, 4)), {"plan": xpos_plan(4), "to": xpos_plan(4, scale_base=9)}, ValueError),
     ("positions", np.ones((3, 4)), {"to": rope_plan(4, base=9.0), "positions": [1, 2]}, ValueError),
     ("positions", np.ones((3, 4)), {"to": rope_plan(4, base=9.0), "positions": "a"}, TypeError),
     (
@@ -1002,3 +1035,37 @@ def test_xpos_within_32_thousand_tokens_of_the_centre():
         dot = float(near[0][0].astype(float) @ near[1][0].astype(float))
         same, scale = true_scores(q, k[:1], 0, [0], "half")
         assert abs(dot - same[0]) < 8 * 2.0**-23 * scale[0]
+
+
+@by_layout
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_centre_moves_along(dtype, layout):
+    """A text of 200,000 tokens in float32: the cache is re-centred every 20,000."""
+    plan = xpos_plan(16, layout=layout)
+    k = some((3, 16), dtype)
+    ns = [0, 11, 19_990]
+    cache = rope_qk(k, k, ns, plan=plan)[1]
+    for center in (20_000.0, 40_000.0):
+        moved = xpos_plan(16, layout=layout, center=center)
+        both = plan, moved
+        if center == 40_000.0:  # either plan of the two will do
+            both = plan.for_keys(), moved.for_keys()
+        assert rope_shift(cache, 0, plan=both[0], to=both[1]) is cache
+        plan = moved
+    right = rope(k, ns, plan=plan.for_keys())
+    size = np.linalg.norm(right.astype(float), axis=-1, keepdims=True)
+    exponent = np.abs(plan.decay).max() * 40_000
+    errors = np.abs(cache.astype(float) - right) / size
+    assert errors.max() < (4 + 2 * exponent * (dtype == np.float64)) * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("delta", [-50, 7])
+def test_shifted_keys_of_xpos_by_either_plan(delta):
+    x, plan = some((5, 8)), xpos_plan(8)
+    ns = np.arange(100, 105)
+    right = rope(x, ns + delta, plan=plan.for_keys())
+    for given in (plan, plan.for_keys()):
+        keys = rope(x, ns, plan=plan.for_keys())
+        np.testing.assert_allclose(rope_shift(keys, delta, plan=given), right, rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="^rope_qk: plan: must be that of the queries"):
+        rope_qk(x, x, plan=plan.for_keys())

@@ -227,6 +227,16 @@ def test_llama3():
     assert w == rounded(llama3(64, 500000, 32, 1, 4, 8192))
 
 
+def test_llama3_without_a_ramp():
+    """Llama 4 Scout: pairs are kept or divided, and none is between."""
+    numbers = {"factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
+    scaling = {"rope_type": "llama3", "original_max_position_embeddings": 8192, **numbers}
+    w, _ = of(128, base=500000, scaling=scaling)
+    exact = plain(128, 500000)
+    assert w == rounded(x if 2 * mpmath.pi / x < 8192 else x / 16 for x in exact)
+    assert len({a / b for a, b in zip(w, map(float, exact), strict=True)}) == 2
+
+
 def test_longrope():
     short, long = [1 + i / 10 for i in range(16)], [1 + 3.7 * i for i in range(16)]
     scaling = {"type": "su", "short_factor": short, "long_factor": long}
@@ -339,7 +349,7 @@ LLAMA3 = {
         ({**YARN, "attention_factor": 0}, "attention_factor: must be .* above 0, got 0"),
         ({**YARN, "original_max_position_embeddings": 0}, "original_max.*: .* got 0"),
         ({"type": "yarn", "factor": 2.0}, "original_max_position_embeddings: is missing"),
-        ({**LLAMA3, "high_freq_factor": 1.0}, "high_freq_factor: must be above low_freq_factor"),
+        ({**LLAMA3, "high_freq_factor": 0.5}, "high_freq_factor: must be at least low_freq_factor"),
         ({**YARN, "rope_theta": 1.0}, "rope_theta: must be above 1"),
         ({"type": "default", "rope_theta": 0}, "rope_theta: must be .* above 0, got 0"),
         ({"type": "default", "partial_rotary_factor": 2.0}, "partial_rotary_factor: must be at"),

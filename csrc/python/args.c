@@ -37,8 +37,10 @@ PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dty
         }
     }
     if (descr && (*type = dtype_of(s, descr)) != PE_NDTYPE && PyArray_ISNBO(descr->byteorder)) return descr;
+    PyErr_Clear();
+    pe_raise_type(fn, "dtype", "float16, bfloat16 (ml_dtypes), float32 or float64 in native byte order",
+                  descr ? (PyObject *)descr : dtype);
     pe_drop(descr);
-    pe_raise_type(fn, "dtype", "float16, bfloat16 (ml_dtypes), float32 or float64 in native byte order", dtype);
     return NULL;
 }
 

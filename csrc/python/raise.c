@@ -1,7 +1,7 @@
 /* raise.c - the one place where exceptions are made: `function: argument: what was wanted, got what came`. */
 #include "core.h"
 
-/* what an object is, in few words: an array's dtype and shape, else its type. New reference or NULL. */
+/* what an object is, in few words: an array's dtype and shape, a dtype's name, else its type. New reference or NULL. */
 static PyObject *kind_of(PyObject *o) {
     if (PyArray_Check(o)) {
         PyObject *shape = PyObject_GetAttrString(o, "shape");
@@ -11,6 +11,7 @@ static PyObject *kind_of(PyObject *o) {
         Py_XDECREF(shape);
         return s;
     }
+    if (PyArray_DescrCheck(o)) return PyObject_Str(o);
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     PyObject *s = name ? PyUnicode_FromFormat("%U", name) : NULL;
     Py_XDECREF(name);
