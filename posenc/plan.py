@@ -262,7 +262,8 @@ class RopePlan:
 
 def _frozen(array: Array) -> Array:
     """A copy that cannot be made writeable again."""
-    if not array.flags.writeable and isinstance(array.base, bytes):
+    base: object = array.base
+    if isinstance(base, bytes):
         return array
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 

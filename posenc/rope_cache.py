@@ -337,14 +337,18 @@ def rope_shift(
     return target
 
 
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
 def _between(
     fn: str, plan: RopePlan, to: RopePlan, positions: npt.ArrayLike | None
 ) -> Iterator[tuple[tuple[Any, ...], Any, bool]]:
     """What makes keys of one plan those of the other: parts, positions, whether to turn back."""
     channels = (to.layout, to.rotary_dim, to.start)
     old, new = plan.for_keys(), to.for_keys()
-    fits = channels == (plan.layout, plan.rotary_dim, plan.start)
-    if not (fits and np.array_equal(to.axis, plan.axis) and np.array_equal(old.decay, new.decay)):
+    fits = channels == (plan.layout, plan.rotary_dim, plan.start) and _same(to.axis, plan.axis)
+    if not (fits and _same(old.decay, new.decay)):
         wanted = "must have the layout, channels, axes and fading of plan"
         fail(ValueError, fn, "to", wanted, to)
     pairs = zip(unpack_turns(old._parts[0]), unpack_turns(new._parts[0]), strict=True)
