@@ -30,7 +30,7 @@ _SURE = 2.0**-50  # above the error of a turned value
 
 
 def float32_frequencies(plan: RopePlan) -> Array:
-    """Frequencies in the order of Hugging Face: arrays in float32, numbers of the config in float64.
+    """Frequencies in the order of Hugging Face: numbers in float64, arrays of them in float32.
 
     For "default", ``1 / fl32(base)^fl32(2i/dim)``; each method then continues in float32.
 
@@ -124,8 +124,8 @@ def _yarn(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
     slow = _powers(plan)
     still, stretched = _ONE / slow, _ONE / (_f(plan.notes["factor"]) * slow)
     low, high = _ramp(plan, scaling)
-    ramp = np.arange(plan.rotary_dim // 2).astype(_f) - _f(low)
-    kept = _ONE - np.clip(ramp / _f(high - low), _f(0), _ONE)
+    ramp: Array = (np.arange(plan.rotary_dim // 2).astype(_f) - _f(low)) / _f(high - low)
+    kept: Array = _ONE - np.clip(ramp, _f(0), _ONE)
     return stretched * (_ONE - kept) + still * kept
 
 
@@ -164,7 +164,7 @@ def _llama3(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
 
 
 def _proportional(plan: RopePlan, scaling: Mapping[str, Any]) -> Array:
-    turning = np.count_nonzero(plan.inv_freq)
+    turning = int(np.count_nonzero(plan.inv_freq))
     exponents = _exponents(plan.notes["head_dim"], turning)
     result = np.zeros_like(plan.inv_freq, _f)
     result[:turning] = _ONE / powers(plan.notes["base"], exponents)
