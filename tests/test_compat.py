@@ -12,6 +12,7 @@ import pytest
 from posenc import (
     RopePlan,
     axial_plan,
+    compat,
     mrope_plan,
     plan_from_config,
     rope_plan,
@@ -260,6 +261,28 @@ def test_rounded_angles_far_out():
     np.testing.assert_array_equal(
         rope_tables(plan, -p, compat="float32"), tables(angles) * np.reshape([1, -1], (2, 1, 1))
     )
+
+
+@pytest.mark.parametrize("start", [0, 2**20 - 150])
+def test_all_values_from_their_angles(monkeypatch, start):
+    """The exact table turned by what the angles' rounding left is the table of the angles."""
+    plan = rope_plan(64, base=5e5)
+    positions = start + np.arange(0, 1500, 1.5)
+    short = rope_tables(plan, positions, compat="float32")
+    asked = []
+    monkeypatch.setattr(compat, "_SURE", 1.0)  # nothing is settled by the turned ones
+    exact = compat._core.sinusoidal
+
+    class Core:
+        rope_tables = compat._core.rope_tables
+
+        def sinusoidal(angles, *rest):
+            asked.append(len(angles))
+            return exact(angles, *rest)
+
+    monkeypatch.setattr(compat, "_core", Core)
+    np.testing.assert_array_equal(short, rope_tables(plan, positions, compat="float32"))
+    assert sum(asked) == np.count_nonzero(positions) * 32
 
 
 # --- what is refused ------------------------------------------------------------------------------
