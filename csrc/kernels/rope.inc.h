@@ -9,18 +9,22 @@
     VEC ac = V(mul)(a, c), bs = V(mul)(b, s), bc = V(mul)(b, c), as = V(mul)(a, s); \
     VEC first = inverse ? V(add)(ac, bs) : V(sub)(ac, bs), second = inverse ? V(sub)(bc, as) : V(add)(bc, as)
 
+/* n pairs from the k-th on */
+static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t pairs, size_t k, size_t n,
+                                     STORAGE *out, const bool half, const bool inverse) {
+    VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(sn + pairs + k, n);
+    if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
+    else LOAD2(x + 2 * k, &a, &b, n), s = V(paired)(s), c = V(paired)(c);
+    PE_TURN(a, b, c, s, inverse, u, v);
+    if (half) STORE(out + k, u, n), STORE(out + pairs + k, v, n);
+    else STORE2(out + 2 * k, u, v, n);
+}
+
 static inline void KERNEL(rope_row)(const STORAGE *x, const COMPUTE *sn, size_t pairs, STORAGE *out, const bool half,
                                     const bool inverse) {
-    const COMPUTE *cs = sn + pairs;
-    for (size_t k = 0; k < pairs; k += VN) {
-        size_t n = pairs - k;
-        VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(cs + k, n);
-        if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
-        else LOAD2(x + 2 * k, &a, &b, n), s = V(paired)(s), c = V(paired)(c);
-        PE_TURN(a, b, c, s, inverse, u, v);
-        if (half) STORE(out + k, u, n), STORE(out + pairs + k, v, n);
-        else STORE2(out + 2 * k, u, v, n);
-    }
+    size_t k = 0;
+    for (; k + VN <= pairs; k += VN) KERNEL(rope_part)(x, sn, pairs, k, VN, out, half, inverse);
+    if (k < pairs) KERNEL(rope_part)(x, sn, pairs, k, pairs - k, out, half, inverse);
 }
 #undef PE_TURN
 
