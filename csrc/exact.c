@@ -7,10 +7,12 @@
  * 2^-186 of a turn, and no position of 64 bits comes nearer than about 2^-80 to a quarter: 2^-106 of the
  * smallest values, 2^-180 of nearly all.
  *
+ * A factor multiplies the 256 bits, which truncates once more.
+ *
  * It ends: for p != 0 the sine is transcendental, never a midpoint of two floats. The computed value can sit on
- * one only when x is so tiny that sin x = x (1 - x^2/6) is x to 240 bits and x is a midpoint; then the truth lies
- * just below it, and rounding towards zero is right. */
-#include "posenc.h"
+ * one only when x is so tiny that sin x = x (1 - x^2/6) is x to 240 bits, or cos x is 1 to as many, and x or the factor
+ * is a midpoint; then the truth lies just below it, and rounding towards zero is right. */
+#include "simd/half.h"
 #include "wide.h"
 #include <string.h>
 
@@ -23,6 +25,7 @@ static uint64_t round_bits(const uint64_t r[N], int64_t e, pe_dtype type) {
         int precision, emin;
     } format[PE_NDTYPE] = {[PE_F16] = {11, -14}, [PE_BF16] = {8, -126}, [PE_F32] = {24, -126}, [PE_F64] = {53, -1022}};
     int precision = format[type].precision, emin = format[type].emin;
+    if (e > 2 - emin) return (uint64_t)(3 - 2 * emin) << (precision - 1); /* infinity */
     bool subnormal = e - 1 < emin;
     int64_t keep = subnormal ? precision - (emin - (e - 1)) : precision;
     if (keep < 0) return 0;
@@ -48,7 +51,30 @@ static void series(uint64_t A[N], const uint64_t xx[N], uint64_t first) {
     }
 }
 
-uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_dtype type) {
+/* the bits of a double, rounded once to the type, ties to even */
+static uint64_t bits_of(double v, pe_dtype type) {
+    uint64_t bits;
+    if (type == PE_F32) return pe_bits_f32((float)v);
+    if (type != PE_F64) {
+        float odd = pe_f64_to_odd_f32(v);
+        return type == PE_F16 ? pe_f32_to_f16(odd) : pe_f32_to_bf16(odd);
+    }
+    memcpy(&bits, &v, 8);
+    return bits;
+}
+
+/* the bits of 0.r * 2^e times a normal number above 0 */
+static uint64_t times(const uint64_t r[N], int64_t e, double factor, pe_dtype type) {
+    if (factor == 1) return round_bits(r, e, type);
+    uint64_t bits, t[N + 1];
+    memcpy(&bits, &factor, 8);
+    uint64_t mant = (bits << 11) | 1ull << 63;           /* factor = 0.mant * 2^(exponent - 1022) */
+    wide_mul(t, r, N, &mant, 1);
+    e += (int64_t)(bits >> 52) - 1022 - wide_normalise(t, N + 1);
+    return round_bits(t + 1, e, type);
+}
+
+uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, double factor, pe_dtype type) {
     static const int sign_bit[PE_NDTYPE] = {15, 15, 31, 63};
     /* t = 0.t * 2^e: 320 bits hold the whole product */
     uint64_t t[N + 1];
@@ -72,13 +98,7 @@ uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_dtype type) {
     bool minus = want_cos ? q == 1 || q == 2 : (q >= 2) != p.neg;
     if (!cosine) minus ^= below;
     uint64_t x[N], xx[N], A[N], r[N];
-    uint64_t bits;
-    if (wide_is_zero(t, N + 1)) {
-        uint64_t one[N] = {0, 0, 0, 1ull << 63};
-        bits = cosine ? round_bits(one, 1, type) : 0;
-        if (!cosine) minus = false;
-        return bits | (uint64_t)minus << sign_bit[type];
-    }
+    if (wide_is_zero(t, N + 1)) return cosine ? bits_of(factor, type) | (uint64_t)minus << sign_bit[type] : 0;
     e -= wide_normalise(t, N + 1);
     memcpy(x, t + 1, sizeof x);
     wide_mul_frac(x, x, TWO_PI_8, N);                    /* x = 2 pi theta = (2 pi / 8) theta 2^3 */
@@ -88,15 +108,16 @@ uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_dtype type) {
     series(A, xx, cosine ? 1 : 2);
     if (cosine) {
         uint64_t zero[N] = {0}, one[N] = {0, 0, 0, 1ull << 63};
-        if (wide_is_zero(A, N)) return round_bits(one, 1, type) | (uint64_t)minus << sign_bit[type];
-        wide_sub(r, zero, A, N);
-        e = 0;
+        bool whole = wide_is_zero(A, N);
+        if (whole) memcpy(r, one, sizeof r);
+        else wide_sub(r, zero, A, N);
+        e = whole;
     } else {
         wide_mul_frac(r, x, A, N);
         wide_sub(r, x, r, N);
     }
     e -= wide_normalise(r, N);
-    return round_bits(r, e, type) | (uint64_t)minus << sign_bit[type];
+    return times(r, e, factor, type) | (uint64_t)minus << sign_bit[type];
 }
 
 double pe_num_to_f64(const pe_num *x) {

@@ -74,9 +74,9 @@ void pe_powers(pe_unit unit, double base, double denom, double scale, size_t cou
 void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out);
 double pe_num_to_f64(const pe_num *x); /* correctly rounded */
 
-/* Correctly rounded sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of `type`. The slow,
- * certain path: about 2 microseconds a value, one value in a hundred thousand comes here. */
-uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_dtype type);
+/* Correctly rounded factor (above 0) times the sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of
+ * `type`. The slow, certain path: about 2 microseconds a value, one value in a hundred thousand comes here. */
+uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, double factor, pe_dtype type);
 
 /* --- checks (check.c): shared by the binding and by tests ----------------------------------------------- */
 
@@ -102,6 +102,7 @@ typedef struct {
     ptrdiff_t first_row, second_row;
     bool pairs, cos_first;
     bool stream; /* past the caches; the addresses are then multiples of 16 */
+    double eps;  /* the true value is within this of the one computed */
 } pe_dest;
 
 enum { PE_TILE = 64, PE_BLOCK = 32 }; /* frequencies and rows done together */
@@ -153,12 +154,13 @@ typedef struct {
     size_t dim, pairs;
     const pe_num *turns; /* pairs of them */
     pe_positions positions;
+    double factor; /* multiplies all of them; from 2^-100 to 2^100 */
 } pe_table;
 
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
  * work: PE_TABLE_WORK bytes, aligned to 64, the first 64 of them zero before the first
  * call; calls with the same table and work space share what they prepare. */
-enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 4) + 4 * PE_TILE * PE_BLOCK };
+enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
                    void *work);
 
@@ -166,18 +168,16 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
 typedef void pe_make_fn(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work);
 pe_make_fn pe_table_make; /* maker: a pe_table */
 
-/* The table of a rotary plan: a row is sin[pairs], cos[pairs], of `type`, each multiplied by factor (rotors.c). Pairs
- * may follow different axes of the positions: part a makes those of axis a, and pairs_of lists them, part by part. Parts are
- * float64 when something multiplies them. */
+/* The table of a rotary plan: a row is sin[pairs], cos[pairs], of `type` (rotors.c). Pairs may follow different axes of
+ * the positions: part a makes those of axis a, and pairs_of lists them, part by part. Parts are float64 with xPos. */
 typedef struct {
     pe_dtype type;
     size_t pairs, nparts;
     const pe_table *parts; /* PE_HALF */
     const int64_t *pairs_of;
-    double factor;
-    /* xPos: times exp(decay[pair] * (p - center)) as well, the exponent kept within +-limit; NULL: not */
+    /* xPos: times factor exp(decay[pair] * (p - center)), the exponent kept within +-limit; NULL: not */
     const double *decay;
-    double center, limit, sign; /* sign -1: divided by it */
+    double factor, center, limit, sign; /* sign -1: divided by it */
 } pe_rotors;
 pe_make_fn pe_rotors_make;
 size_t pe_rotors_row(const pe_rotors *r); /* bytes of work space for each row, beyond PE_TABLE_WORK */
@@ -196,7 +196,7 @@ enum { PE_MAX_LOOPS = 64, PE_MAX_AXES = 8 };
 typedef struct {
     size_t n;
     ptrdiff_t x, out; /* bytes */
-    size_t pos;       /* positions */
+    size_t pos; /* positions */
 } pe_loop;
 
 typedef void pe_rows_fn(const void *ctx, const pe_rows *rows);
@@ -205,11 +205,11 @@ typedef struct pe_apply {
     pe_make_fn *make; /* row i of its table, of table_row bytes, serves position i */
     const void *maker;
     size_t table_row, make_work, make_row; /* work space to make rows: make_work bytes, and make_row for each */
-    pe_rows_fn *fn;   /* applies it */
+    pe_rows_fn *fn; /* applies it */
     const void *ctx;
     const char *x;
     char *out;
-    size_t dim, item;           /* a row: dim numbers of item bytes, */
+    size_t dim, item; /* a row: dim numbers of item bytes, */
     ptrdiff_t x_step, out_step; /* this far apart */
     /* set by pe_apply_units: */
     size_t chunk, chunks, parts;

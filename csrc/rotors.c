@@ -1,6 +1,5 @@
 /* rotors.c - the table of a rotary plan: sines and cosines of the pairs, whatever position axis each of them follows,
- * times the attention factor. Without a factor they are correctly rounded; with one the product of the float64 value
- * is rounded once. */
+ * correctly rounded, the attention factor included. With xPos the product of the float64 value is rounded once. */
 #include "posenc.h"
 #include "simd/half.h"
 #include <string.h>
@@ -8,7 +7,7 @@
 /* rows of a part: sines and cosines of its pairs */
 static size_t part_row(const pe_table *t) { return t->dim * pe_itemsize(t->type); }
 
-static bool plain(const pe_rotors *r) { return r->nparts == 1 && r->factor == 1 && !r->decay; }
+static bool plain(const pe_rotors *r) { return r->nparts == 1 && !r->decay; }
 
 size_t pe_rotors_row(const pe_rotors *r) {
     size_t most = 0;
@@ -36,7 +35,6 @@ static double position(pe_pos p) { /* to the nearest double, or so; fractions be
 
 /* what multiplies sine and cosine of a pair at a position */
 static double multiplier(const pe_rotors *r, size_t pair, double at) {
-    if (!r->decay) return r->factor;
     double t = r->sign * r->decay[pair] * (at - r->center);
     return r->factor * exp_f64(t < -r->limit ? -r->limit : t > r->limit ? r->limit : t);
 }
@@ -66,11 +64,7 @@ static void move(const pe_rotors *r, const pe_table *t, const int64_t *pairs, co
 static void scatter(const pe_rotors *r, const pe_table *t, const int64_t *pairs, pe_pos p, const double *from,
                     char *to) {
     size_t item = pe_itemsize(r->type);
-    if (r->nparts == 1 && r->type == PE_F32 && !r->decay) { /* pairs in their order: YaRN's common case */
-        for (size_t k = 0; k < 2 * t->pairs; k++) ((float *)to)[k] = (float)(from[k] * r->factor);
-        return;
-    }
-    double at = r->decay ? position(p) : 0;
+    double at = position(p);
     for (size_t k = 0; k < t->pairs; k++) {
         double m = multiplier(r, (size_t)pairs[k], at);
         put(r->type, from[k] * m, to + (size_t)pairs[k] * item);
@@ -93,7 +87,7 @@ void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrd
         pe_table_rows(t, begin, end, rows, (ptrdiff_t)row, false, work);
         for (size_t j = 0; j < end - begin; j++) {
             char *from = rows + j * row, *to = out + (ptrdiff_t)j * row_bytes;
-            if (r->factor == 1 && !r->decay) move(r, t, pairs, from, to);
+            if (!r->decay) move(r, t, pairs, from, to);
             else scatter(r, t, pairs, pe_pos_at(&t->positions, begin + j), (const double *)from, to);
         }
     }

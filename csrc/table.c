@@ -4,8 +4,8 @@
  * anchor R(p) times a list of offsets R(0), R(1), ...; the list is made once for a tile, from R(1), by doubling.
  * Anchors are themselves steps R(0), R(32), R(64), ... from a rotor that is evaluated every 16 blocks. Positions
  * that do not follow each other are evaluated one by one, and use the same kernel with the anchor R(0) = (0, 1).
- * The kernel's values are proved nearest or reported; pe_exact settles the reported ones. So nothing of this
- * grouping can be seen in the result. */
+ * A factor of the whole table goes into the anchors. The kernel's values are proved nearest or reported; pe_exact
+ * settles the reported ones. So nothing of this grouping can be seen in the result. */
 #include "posenc.h"
 #include "wide.h"
 #include <string.h>
@@ -16,10 +16,11 @@ enum { STEPS = 16, MIN_RUN = 8, ROTOR = 4 * PE_TILE };
 typedef struct {
     const pe_table *owner;           /* what the lists below belong to: a call with the same work space finds them, */
     size_t first;                    /* if its first tile is this one */
-    enum { NOTHING, A_RUN, SCATTERED } holds; /* what offsets holds; SCATTERED: the anchor is R(0) */
+    enum { NOTHING, A_RUN, SCATTERED } holds; /* what offsets holds */
     char unused_too[64 - sizeof(pe_table *) - sizeof(size_t) - sizeof(int)];
     double offsets[PE_BLOCK][ROTOR]; /* R(0), R(1), ...: or rotors of scattered positions */
     double steps[STEPS][ROTOR];      /* R(0), R(block), R(2 block), ... */
+    double gain[ROTOR];              /* R(0) times the factor, or what of it is below 1: see `scale` */
     double phase[ROTOR], base[ROTOR], anchor[ROTOR + 2 * PE_TILE], unused[ROTOR - 2 * PE_TILE];
     uint32_t suspects[PE_BLOCK * PE_TILE];
 } space;
@@ -29,6 +30,8 @@ typedef struct {
     const pe_table *t;
     space *s;
     size_t first, n, lanes;          /* frequencies first .. first + n; n rounded up to 8 */
+    double scale;                    /* of 53 bits: 1, or a power of two that the factor has been divided by, */
+    const double *anchor;            /* for `split` wants numbers up to 1 */
     bool have_base;
     pe_pos base_pos;
 } tile;
@@ -68,16 +71,16 @@ static void evaluate(const tile *w, pe_pos p, pe_sincos_fn *sincos, double *roto
     sincos(w->s->phase, w->lanes, rotor);
 }
 
-/* R(0), the first planes of it: s c, their low parts, and what an anchor has behind those */
-static void identity(double *rotor, size_t planes, size_t lanes) {
-    for (size_t i = 0; i < planes; i++)
-        for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = i % 4 == 1;
+/* R(0), times a factor */
+static void identity(double *rotor, double factor, size_t lanes) {
+    for (size_t i = 0; i < 4; i++)
+        for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = i == 1 ? factor : 0;
 }
 
 /* list[j] = list[1]^j for j < count, by doubling */
 static void powers(const tile *w, double (*list)[ROTOR], size_t count) {
     pe_rotate_fn *rotate = w->t->kernels->rotate;
-    identity(list[0], 4, w->lanes);
+    identity(list[0], 1, w->lanes);
     for (size_t m = 2; m < count; m *= 2) {
         rotate(list[m / 2], list[m / 2], 1, w->lanes, list[m]);
         rotate(list[m], list[1], min(m, count - m) - 1, w->lanes, list[m + 1]);
@@ -97,6 +100,27 @@ static void make_lists(const tile *w) {
 
 static __int128 signed_of(pe_pos p) { return p.neg ? -(__int128)p.mag : (__int128)p.mag; }
 
+/* the factor; of 53 bits, what is left of it when it is divided by w->scale */
+static double gain(tile *w) {
+    double f = w->t->factor;
+    uint64_t bits;
+    w->scale = 1;
+    if (w->t->type != PE_F64 || f == 1) return f;
+    memcpy(&bits, &f, 8);
+    bits = (bits & 0x7ffull << 52) + (1ull << 52);       /* the power of two above f */
+    memcpy(&w->scale, &bits, 8);
+    return f / w->scale;
+}
+
+/* from a rotor to what the kernel for 53 bits wants */
+static void split_anchor(tile *w, const double *rotor) {
+    double *a = w->s->anchor;
+    memmove(a, rotor, ROTOR * sizeof *a);
+    memcpy(a + ROTOR, a, 2 * PE_TILE * sizeof *a);
+    w->t->kernels->split(a, 1, w->lanes);
+    for (size_t k = 0; w->scale != 1 && k < ROTOR + 2 * PE_TILE; k++) a[k] *= w->scale;
+}
+
 /* the anchor R(p): a step from the base when p is a few blocks ahead of it, else a new base */
 static void make_anchor(tile *w, pe_pos p) {
     const pe_kernels *k = w->t->kernels;
@@ -104,13 +128,12 @@ static void make_anchor(tile *w, pe_pos p) {
     __int128 ahead = signed_of(p) - signed_of(w->base_pos);
     if (!w->have_base || ahead < 0 || ahead % PE_BLOCK || ahead / PE_BLOCK >= STEPS) {
         evaluate(w, p, k->sincos_dd, s->base);
+        if (w->t->factor != 1) k->rotate(s->gain, s->base, 1, w->lanes, s->base);
         w->have_base = true, w->base_pos = p, ahead = 0;
     }
     k->rotate(s->base, s->steps[ahead / PE_BLOCK], 1, w->lanes, s->anchor);
-    if (w->t->type == PE_F64) {
-        memcpy(s->anchor + ROTOR, s->anchor, 2 * PE_TILE * sizeof(double));
-        k->split(s->anchor, 1, w->lanes);
-    }
+    if (w->t->type == PE_F64) split_anchor(w, s->anchor);
+    w->anchor = s->anchor;
 }
 
 static void put(char *at, uint64_t bits, pe_dtype type) {
@@ -132,7 +155,10 @@ static void write_rows(const tile *w, size_t r, size_t rows, char *out, ptrdiff_
                     row_bytes,
                     pairs,
                     t->cos_first,
-                    stream};
+                    stream,
+                    t->type == PE_F64     ? 0x1p-76 * w->scale
+                    : t->factor < 0x1p-70 ? 0x1p-120
+                                          : 0x1p-50 * t->factor};
     for (int part = 0; part < 2; part++) {
         size_t at = part ? full : 0, n = part ? w->n - full : full;
         if (n == 0) continue;
@@ -141,16 +167,15 @@ static void write_rows(const tile *w, size_t r, size_t rows, char *out, ptrdiff_
             dest.second = nowhere, dest.second_row = 0, dest.pairs = dest.stream = false;
         }
         uint32_t *suspects = w->s->suspects;
-        size_t found =
-            t->kernels->sinusoidal[t->type](w->s->anchor + at, w->s->offsets[0] + at, n, rows, &dest, suspects);
+        size_t found = t->kernels->sinusoidal[t->type](w->anchor + at, w->s->offsets[0] + at, n, rows, &dest, suspects);
         for (size_t i = 0; i < found; i++) {
             size_t j = suspects[i] >> 16, k = suspects[i] >> 8 & 255;
             for (unsigned bit = 0; bit < 8; bit++) {
                 size_t lane = k + bit % 4;
                 bool cosine = bit >= 4, second = cosine != t->cos_first;
                 if (!(suspects[i] >> bit & 1) || lane >= n) continue;
-                uint64_t bits =
-                    pe_exact(t->turns + w->first + at + lane, pe_pos_at(&t->positions, r + j), cosine, t->type);
+                uint64_t bits = pe_exact(t->turns + w->first + at + lane, pe_pos_at(&t->positions, r + j), cosine,
+                                         t->factor, t->type);
                 char *row = second && !dest.pairs ? dest.second + (ptrdiff_t)j * dest.second_row
                                                   : dest.first + (ptrdiff_t)j * dest.first_row;
                 put(row + (dest.pairs ? 2 * lane + second : lane) * item, bits, t->type);
@@ -170,10 +195,9 @@ static void tile_rows(tile *w, size_t begin, size_t end, char *out, ptrdiff_t ro
             s->holds = A_RUN;
             make_anchor(w, pe_pos_at(&t->positions, r));
         } else {
-            if (s->holds != SCATTERED) {
-                identity(s->anchor, wide ? 6 : 2, w->lanes);
-                s->holds = SCATTERED;
-            }
+            s->holds = SCATTERED;
+            if (wide) split_anchor(w, s->gain);
+            w->anchor = wide ? s->anchor : s->gain;
             for (size_t j = 0; j < rows; j++)
                 evaluate(w, pe_pos_at(&t->positions, r + j), wide ? t->kernels->sincos_dd : t->kernels->sincos,
                          s->offsets[j]);
@@ -193,7 +217,11 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
         w.have_base = false;
-        if (w.s->owner != t || w.s->first != w.first) w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
+        double f = gain(&w);
+        if (w.s->owner != t || w.s->first != w.first) {
+            w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
+            identity(w.s->gain, f, w.lanes);
+        }
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }
     if (t->dim > 2 * t->pairs)

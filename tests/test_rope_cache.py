@@ -122,19 +122,30 @@ def test_tables_of_exact_frequencies(dtype):
 
 
 @by_dtype
-@pytest.mark.parametrize("factor", [1.138629436111989, 0.75, 3.0, 1e-3, 1e4])
+@pytest.mark.parametrize(
+    "factor", [1.138629436111989, 0.75, 3.0, 1e-3, 1e4, 1e-7, 1e30, 2.0**-100, 2.0**100, 1 / 3]
+)
 def test_tables_times_the_factor(factor, dtype):
-    """The float64 value times the factor, rounded once more: seen from below float64, the nearest.
-
-    (Rounding to float64 first can move a float32 across a midpoint in one case of 2^28.)
-    """
+    """The nearest to the real product: subnormal and infinite ones, too."""
     plan = RopePlan([1.0, 0.7, 0.1, 1e-3, 1e-9, 0.0], attention_factor=factor)
-    plain = RopePlan(plan.inv_freq)
-    p = np.concatenate([POSITIONS["small"], POSITIONS["to 2^53"], [2**62]])
-    got = rope_tables(plan, p, dtype=dtype)
-    right = true_tables(plain if dtype == np.float64 else plan, p, dtype)
-    for table, wanted in zip(got, right, strict=True):
-        assert_bits(table, wanted * factor if dtype == np.float64 else wanted)
+    p = np.concatenate([np.arange(40), POSITIONS["small"], POSITIONS["to 2^53"], [2**62, 5e-324]])
+    with np.errstate(over="ignore"):
+        right = true_tables(plan, p, dtype)
+    for table, wanted in zip(rope_tables(plan, p, dtype=dtype), right, strict=True):
+        assert_bits(table, wanted)
+
+
+@by_dtype
+@pytest.mark.parametrize("bit", [-3, -8, -11, -24, -25])
+def test_a_factor_half_way_between_two_numbers(bit, dtype):
+    """Position 0 has it to the nearest even one; beside it the cosine lies below the middle."""
+    for steps in (1, 3, 5):
+        factor = 1 + steps * 2.0**bit
+        cos, _ = rope_tables(RopePlan([1e-30], attention_factor=factor), [0, 1], dtype=dtype)
+        assert cos[0, 0] == np.array(factor).astype(dtype)
+        with gmpy2.context(precision=exact.PRECISION):
+            below = exact.exactly(factor) * (1 - gmpy2.mpfr(2) ** -150)
+        assert float(cos[1, 0]) == exact.nearest(below, dtype)
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [(np.float16, 11), (BFLOAT16, 8), (np.float32, 24)])
@@ -160,11 +171,7 @@ def test_tables_of_several_axes(axis, factor, dtype):
     for positions in (p, p[:, 0], p[:, 0, 0], p / 8, p[..., :0], p[..., ::-2]):
         cos, sin = rope_tables(plan, positions, dtype=dtype)
         assert cos.shape == sin.shape == (*positions.shape[1:], 4)
-        if factor == 1 or dtype != np.float64:
-            right = true_tables(plan, positions, dtype)
-        else:
-            plain = RopePlan(plan.inv_freq, axis=axis)
-            right = [t * factor for t in true_tables(plain, positions, dtype)]
+        right = true_tables(plan, positions, dtype)
         assert_bits(cos, right[0])
         assert_bits(sin, right[1])
 

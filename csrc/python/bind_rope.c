@@ -47,9 +47,8 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
     size_t pairs = (size_t)p->rotary_dim / 2, at = 0;
     const pe_num *turns = pairs ? PyArray_DATA((PyArrayObject *)p->turns) : NULL;
     int64_t *pairs_of = NULL;
-    bool plain = p->factor == 1 && !p->decay;
-    pe_dtype inner = plain ? type : PE_F64;
-    if (p->naxes > 1 || !plain) {
+    pe_dtype inner = p->decay ? PE_F64 : type;
+    if (p->naxes > 1 || p->decay) {
         p->sorted = malloc(pairs * (sizeof *p->sorted + sizeof *pairs_of) + 1);
         if (!p->sorted) return pe_raise_memory(fn, "plan");
         pairs_of = (int64_t *)(p->sorted + pairs);
@@ -63,12 +62,13 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
         *t = (pe_table){
             .kernels = s->kernels, .type = inner, .layout = PE_HALF, .dim = 2 * (at - first), .pairs = at - first};
         t->turns = pairs_of ? p->sorted + first : turns;
+        t->factor = p->decay ? 1 : p->factor;
         t->positions = pos->p;
         if (pos->p.data) t->positions.data = (const char *)pos->p.data + (size_t)a * pos->axis_step * 8;
     }
     double limit = stored == PE_F64 ? 690 : stored == PE_F16 ? 10 : 80; /* e^limit is within the range of the dtype */
     p->rotors =
-        (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->factor, p->decay, p->center, limit, p->sign};
+        (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->decay, p->factor, p->center, limit, p->sign};
     return 0;
 }
 

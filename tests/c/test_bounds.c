@@ -154,11 +154,11 @@ static void products(const pe_kernels *k) {
             for (size_t i = 0; i < PE_TILE; i++) {
                 truth t = phase_of(b[i] + (fraction)((STEPS - 1) * DEEPEST + j) * w[i], phase, i);
                 interval s, c;
-                rotate_f32(anchor + i, offsets[j] + i, &s, &c);
+                rotate_f32(anchor + i, offsets[j] + i, 0x1p-50, &s, &c);
                 CHECK(s.lo < t.s && t.s < s.hi && c.lo < t.c && t.c < c.hi, "the interval of 2^-50 misses");
                 quad d = magnitude(((quad)s.lo + s.hi) / 2 - t.s), e = magnitude(((quad)c.lo + c.hi) / 2 - t.c);
                 narrow = d > narrow ? d : narrow, narrow = e > narrow ? e : narrow;
-                rotate_f64(split_anchor + i, split_offsets[j] + i, &s, &c);
+                rotate_f64(split_anchor + i, split_offsets[j] + i, 0x1p-76, &s, &c);
                 CHECK(s.lo <= s.hi && c.lo <= c.hi && (s.lo != s.hi || magnitude(t.s - s.lo) <= 0x1p-54) &&
                           (c.lo != c.hi || magnitude(t.c - c.lo) <= 0x1p-54),
                       "not the nearest float64");
@@ -187,7 +187,7 @@ static void direct(const pe_kernels *k) {
         k->sincos(phase, PE_TILE, rotor);
         for (size_t i = 0; i < PE_TILE; i++) {
             interval s, c;
-            rotate_f32(one + i, rotor + i, &s, &c);
+            rotate_f32(one + i, rotor + i, 0x1p-50, &s, &c);
             CHECK(s.lo < t[i].s && t[i].s < s.hi && c.lo < t[i].c && t[i].c < c.hi, "the interval of 2^-50 misses");
             quad d = magnitude(((quad)s.lo + s.hi) / 2 - t[i].s), e = magnitude(((quad)c.lo + c.hi) / 2 - t[i].c);
             worst = d > worst ? d : worst, worst = e > worst ? e : worst;

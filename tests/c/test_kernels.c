@@ -68,7 +68,8 @@ static void try_sinusoidal(pe_dtype t, size_t n) {
         unsigned char maps[2][PE_BLOCK][PE_TILE];
         for (int i = 0; i < 2; i++) {
             out[i] = exact_new((rows - 1) * row + 2 * n * item, skip);
-            pe_dest d = {out[i].at, out[i].at + n * item, (ptrdiff_t)row, (ptrdiff_t)row, pairs, cos_first, stream};
+            pe_dest d = {out[i].at, out[i].at + n * item,           (ptrdiff_t)row, (ptrdiff_t)row, pairs, cos_first,
+                         stream,    t == PE_F64 ? 0x1p-76 : 0x1p-50};
             size_t found = (i ? other : scalar)->sinusoidal[t](anchor, offsets, n, rows, &d, suspects[i]);
             mark(maps[i], suspects[i], found, n);
         }

@@ -23,6 +23,13 @@ static void random_positions(pe_positions *p, int64_t *list, size_t n) {
     }
 }
 
+/* 1 as a rule; numbers near it, powers of two, and the ends of what is allowed */
+static double random_factor(void) {
+    static const double some[] = {1.138629436111989, 0.5, 2, 0x1p-100, 0x1p100, 0x1.fffffffffffffp-1, 1 + 0x1p-24};
+    size_t which = random_below(16);
+    return which < 7 ? some[which] : which < 9 ? 1.6 + 1.5 * random_unit() : 1;
+}
+
 static void table_case(const pe_kernels *k, size_t dim, pe_dtype t) {
     int64_t list[150];
     size_t n = 1 + random_below(sizeof list / sizeof list[0]), item = pe_itemsize(t);
@@ -31,8 +38,8 @@ static void table_case(const pe_kernels *k, size_t dim, pe_dtype t) {
     if (pe_check_wave((int64_t)dim, &w).code) abort();
     pe_num *turns = malloc(w.pairs * sizeof *turns);
     pe_powers(PE_TURNS, w.base, w.denom, w.scale, w.pairs, turns);
-    pe_table table = {k,       t,     (pe_layout)random_below(2),    random_below(3) == 0, dim,
-                      w.pairs, turns, {PE_POS_RANGE, NULL, 0, false}};
+    pe_table table = {k,       t,     (pe_layout)random_below(2),     random_below(3) == 0, dim,
+                      w.pairs, turns, {PE_POS_RANGE, NULL, 0, false}, random_factor()};
     random_positions(&table.positions, list, n);
     bool stream = random_below(2);
     size_t row = (dim + (stream ? 0 : random_below(3))) * item, begin = random_below(n),
@@ -47,7 +54,8 @@ static void table_case(const pe_kernels *k, size_t dim, pe_dtype t) {
             uint64_t got = 0, right = 0;
             if (c < 2 * w.pairs) {
                 if ((c * 7 + r) % 5) continue; /* a fifth of the values will do */
-                right = pe_exact(turns + i, pe_pos_at(&table.positions, begin + r), second != table.cos_first, t);
+                right = pe_exact(turns + i, pe_pos_at(&table.positions, begin + r), second != table.cos_first,
+                                 table.factor, t);
             }
             memcpy(&got, out.at + r * row + c * item, item);
             CHECK(got == right, "table_%s_%s: dim %zu row %zu of %zu column %zu: %llx, not %llx", test_dtypes[t],
@@ -115,7 +123,7 @@ static void apply_case(const pe_kernels *k, pe_dtype t) {
     pe_dtype compute = t == PE_F64 ? PE_F64 : PE_F32;
     pe_num turns[20];
     if (turning) pe_powers(PE_TURNS, 10000, (double)turning / 2, 1, turning / 2, turns);
-    pe_table table = {k, compute, PE_HALF, false, turning, turning / 2, turns, {PE_POS_RANGE, NULL, 0, false}};
+    pe_table table = {k, compute, PE_HALF, false, turning, turning / 2, turns, {PE_POS_RANGE, NULL, 0, false}, 1};
     random_positions(&table.positions, list, positions);
     pe_rope rope = {k, t, (pe_layout)random_below(2), dim, before, turning, random_below(2)};
     job.x = (in_place ? out.at : x.at) + x_start, job.out = out.at + out_start;
