@@ -101,7 +101,7 @@ def read_gguf(fn: str, path: Path) -> tuple[dict[str, Any], Model]:
     layout: Layout = "interleaved" if arch in _INTERLEAVED else "half"
     # The file states every width, so that no share of the head is left to the model's type.
     model = dataclasses.replace(
-        MODELS[name], layout=layout, part=("", 1.0), mla=False, parameters={}, sizes=None
+        MODELS[name], layout=layout, part=("", 1.0), mla=False, parameters={}, sizes=Model.sizes
     )
     own = {key.removeprefix(f"{arch}."): value for key, value in meta.items()}
     return {"model_type": name, **_config(fn, name, model, own, tensors)}, model

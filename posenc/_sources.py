@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ._args import fail
+from ._classes import REFUSED
 from ._fields import show
 from ._gguf import is_gguf, read_gguf
-from ._models import MODELS, Model, find_model
+from ._models import Model, closest, find_model
 
 __all__ = ["Source", "open_config"]
 
 _LARGEST_FILE = 1 << 24  # bytes; published configs have some thousand
 # The text model of a multimodal config, outermost first.
 _TEXT = ("thinker_config", "text_config", "llm_config", "language_config")
+_DECODERS = ("decoder", "decoder_config")  # of an encoder and a decoder
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,12 @@ def _mapping(fn: str, config: object) -> Mapping[str, Any]:
 
 
 def _text_part(values: Mapping[str, Any]) -> Source:
-    prefix, outer, problems = "", values.get("model_type"), []
+    prefix, outer, problems = "", values.get("model_type"), list[str]()
     for _ in range(4):  # deeper than any published config
-        for key in _TEXT:
-            inner = values.get(key)
-            if inner is not None:
-                break
-        else:
+        if isinstance(outer, str) and outer in REFUSED:
+            break
+        key, inner = _inner(values)
+        if inner is None:
             break
         if not isinstance(inner, Mapping):
             try:
@@ -79,11 +80,33 @@ def _text_part(values: Mapping[str, Any]) -> Source:
     if outer is None:
         return Source(values, Model(), "a model without model_type", prefix, tuple(problems))
     model = find_model(outer) if isinstance(outer, str) else None
-    if model is None:
-        known = ", ".join(sorted(MODELS))
-        wanted = f"must be one of {known}, or absent for a model like Llama"
-        problems.append(f"{prefix}model_type: {wanted}, got {show(outer)}")
+    problems += [f"{prefix}model_type: {wrong}" for wrong in _refusal(outer, values, model)]
     return Source(values, model or Model(), str(outer), prefix, tuple(problems))
+
+
+def _inner(values: Mapping[str, Any]) -> tuple[str, Any]:
+    """The key and the value of the text model inside a multimodal one; None if it is one itself."""
+    for key in _TEXT:
+        if values.get(key) is not None:
+            return key, values[key]
+    return next(
+        ((k, values[k]) for k in _DECODERS if isinstance(values.get(k), Mapping)), ("", None)
+    )
+
+
+def _refusal(model_type: object, values: Mapping[str, Any], model: Model | None) -> list[str]:
+    """Why there is no plan for a model type, if there is none."""
+    name = model_type if isinstance(model_type, str) else ""
+    why = REFUSED.get(name) or REFUSED.get(name.removesuffix("_model").removesuffix("_text"))
+    if not why and {"patch_size", "spatial_merge_size"} <= values.keys():
+        why = REFUSED["qwen2_vl_vision"]  # where the tower has the type of the whole
+    if why:
+        return [f"{show(model_type)} has {why}"]
+    if model is not None:
+        return []
+    near = f" (the nearest is {closest(name)!r})" if closest(name) else ""
+    wanted = f"must be a known type{near}, or absent for a model like Llama"
+    return [f"{wanted}, got {show(model_type)}"]
 
 
 def _load_json(fn: str, path: Path) -> Any:

@@ -33,9 +33,10 @@ def plan_from_config(
         A Hugging Face ``config.json`` or its folder, its contents, an object with these attributes
         (or `to_dict`), or a GGUF file (with the package `gguf`). Old spelling (`rope_scaling` and
         keys at the top) and new (`rope_parameters`, also by layer type); of a multimodal model the
-        text part.
+        text part. For another part give that: ``config["talker_config"]``; a vision tower has an
+        `axial_plan`.
     layer : int, optional
-        From 0. May be left out if all layers turn alike.
+        From 0. May be left out if all layers that have attention turn alike.
     seq_len : int, optional
         The length in tokens, for "dynamic" and "longrope" scaling, which depend on it. Without it
         the plan is that of a short sequence.
@@ -43,16 +44,17 @@ def plan_from_config(
     Returns
     -------
     RopePlan or None
-        None for a layer without rotary embedding (NoPE). `attention_factor` and, for M-RoPE, `axis`
-        are set; ``explain()`` says in words what the plan does.
+        None for a layer without rotary embedding (NoPE), or without attention. `attention_factor`
+        and, for M-RoPE, `axis` are set; ``explain()`` says in words what the plan does.
 
     Raises
     ------
     TypeError
         If `config` is no config at all.
     ValueError
-        One that lists all that is wrong, each with its key; if `layer` is not one of the model's,
-        or is left out though layers differ; if the file is no strict JSON.
+        One that lists all that is wrong, each with its key; if the model type is not known, or has
+        other positions than a plan can say, such as ALiBi; if `layer` is not one of the model's, or
+        is left out though layers differ; if the file is no strict JSON.
     OSError
         If the file cannot be read.
     ImportError
@@ -67,8 +69,10 @@ def plan_from_config(
     Hugging Face returns them in half layout from interleaved input, which changes keys in a cache
     but no score. A GGUF file has the layout of llama.cpp, where a Llama is interleaved.
 
-    A key that is left out has the value of the model's class in transformers 5.24. A `truncate`
-    inside a layer type is honoured. Without `model_type` the model is read like a Llama (half).
+    Known are the models of transformers 5.24 with a rotary embedding, and the authors' own code of
+    Baichuan, ChatGLM, InternLM2, MiMo, MiniCPM, MiniMax-Text-01 and Qwen 1. Without `model_type` a
+    config is read like that of a Llama (half layout); an unknown type is an error. A key that is
+    left out has the value of the model's class. A `truncate` inside a layer type is honoured.
 
     References
     ----------
@@ -104,6 +108,7 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
         if reader.count is not None and layer >= reader.count:
             fail(ValueError, fn, "layer", f"must be below {reader.count}", layer)
         return reader, reader.recipe(layer)
+    groups = [group for group in groups if not group[0].idle] or groups
     if len(groups) > 1:
         choices = "; ".join(f"{_kind(r)}: {_layers(reader, where)}" for r, where in groups)
         fail(ValueError, fn, "layer", f"must be given, as layers differ ({choices})", None)
@@ -111,6 +116,8 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
 
 
 def _kind(recipe: Recipe) -> str:
+    if recipe.idle:
+        return f"{recipe.layer_type}, no attention"
     if recipe.parameters is None:
         return f"{recipe.layer_type} without rotary embedding".lstrip()
     return recipe.layer_type or f"base {float(recipe.base):g}"
@@ -128,8 +135,9 @@ def attention_temperature(
     """What a model multiplies its queries by at each position, besides rotating them.
 
     Llama 4, in layers without rotary embedding: ``1 + attn_scale ln(1 + floor((p + 1) /
-    floor_scale))``. Ministral 3, in all layers: ``1 + llama_4_scaling_beta ln(1 + floor(p /
-    original_max_position_embeddings))``. Every other model: 1.
+    floor_scale))``. Ministral 3 and Mistral 4, in all layers: ``1 + llama_4_scaling_beta ln(1 +
+    floor(p / original_max_position_embeddings))``. Qwen 1 with `use_logn_attn`: ``max(1, ln(p + 1)
+    / ln(seq_length))``. Every other model that `plan_from_config` knows: 1.
 
     Parameters
     ----------
@@ -172,12 +180,19 @@ def attention_temperature(
     rule = recipe.temperature
     if rule is None:
         return np.ones(p.shape)
-    blocks, rest = np.divmod(p, p.dtype.type(rule.length))
-    blocks = blocks + (rest + 1 >= rule.length if rule.shift else 0)
-    distinct, place = np.unique(blocks, return_inverse=True)
+    if rule.beta is None:
+        steps = np.maximum(p, p.dtype.type(rule.length - 1))
+    else:
+        steps, rest = np.divmod(p, p.dtype.type(rule.length))
+        steps = steps + (rest + 1 >= rule.length if rule.shift else 0)
+    distinct, place = np.unique(steps, return_inverse=True)
     with localcontext(CONTEXT):
-        values = [float(1 + rule.beta * (1 + Decimal(int(n))).ln()) for n in distinct]
-    return np.array(values, np.float64)[place].reshape(p.shape)
+        logarithms = [(1 + Decimal(n)).ln() for n in distinct.tolist()]
+        if rule.beta is None:
+            values = [y / Decimal(rule.length).ln() for y in logarithms]
+        else:
+            values = [1 + rule.beta * y for y in logarithms]
+    return np.array([float(y) for y in values])[place].reshape(p.shape)
 
 
 def describe(path: Config, layer: int | None = None) -> str:

@@ -417,7 +417,10 @@ def test_partial_width():
     assert same(plan_from_config(config), posenc.rope_plan(64, layout="half"))
     assert plan_from_config({"head_dim": 128, "rotary_dim": 64}).rotary_dim == 64
     for bad, message in (
-        ({"partial_rotary_factor": 0.26}, "partial_rotary_factor: must leave an even number"),
+        (
+            {"partial_rotary_factor": 0.26, "rope_scaling": {"type": "ntk", "factor": 2.0}},
+            "partial_rotary_factor: must leave an even number of the 128 channels, got 33",
+        ),
         ({"partial_rotary_factor": 1.5}, "partial_rotary_factor: must be at most 1, got 1.5"),
         ({"partial_rotary_factor": 0}, "partial_rotary_factor: must be .* above 0, got 0"),
         ({"partial_rotary_factor": 1e-9}, "partial_rotary_factor: must leave an even number"),
@@ -430,10 +433,14 @@ def test_partial_width():
 
 def test_class_defaults_only_inside_a_wrapper():
     """A text_config is saved as what differs from its class; a config of its own is whole."""
-    plan = plan_from_config({"model_type": "gemma3", "text_config": {}}, layer=0)
-    assert plan.rotary_dim == 256
+    plan = plan_from_config({"model_type": "llava", "text_config": {}})
+    assert (plan.rotary_dim, plan.notes["trained"]) == (128, 2048)
     with pytest.raises(ValueError, match="^plan_from_config: head_dim: is missing"):
-        plan_from_config({"model_type": "gemma3_text"}, layer=0)
+        plan_from_config({"model_type": "llama"})
+    # but a width that the class sets itself is not worked out from others, anywhere
+    sizes = {"hidden_size": 1024, "num_attention_heads": 16}
+    assert plan_from_config({"model_type": "qwen3", **sizes}).rotary_dim == 128
+    assert plan_from_config({"model_type": "qwen2", **sizes}).rotary_dim == 64
     with pytest.raises(ValueError, match="text_config.rope_theta: must be"):
         plan_from_config({"model_type": "llama4", "text_config": {"rope_theta": "big"}}, layer=0)
 
@@ -523,8 +530,12 @@ def test_describe_all_kinds_of_layers():
     [
         ({}, "head_dim: is missing, and so is hidden_size or num_attention_heads"),
         ({"model_type": "llama"}, "head_dim: is missing"),
-        ({"model_type": "lama", "head_dim": 8}, "model_type: must be one of .*, got 'lama'"),
-        ({"model_type": 5, "head_dim": 8}, "model_type: must be one of .*, got 5"),
+        (
+            {"model_type": "lama", "head_dim": 8},
+            r"model_type: must be a known type \(the nearest is 'llama'\), or absent for a model "
+            "like Llama, got 'lama'",
+        ),
+        ({"model_type": 5, "head_dim": 8}, "model_type: must be a known type, or .*, got 5"),
         ({"head_dim": 0}, "head_dim: must be from 1 to 16384, got 0"),
         ({"head_dim": 1 << 20}, "head_dim: must be from 1 to 16384, got 1048576"),
         ({"head_dim": 10**5000}, "head_dim: must be from .* got an integer of 16610 bits"),
