@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +9,8 @@ from ._args import Array, choice, fail, integer, named, positive_int
 from .sinusoidal import Layout
 
 __all__ = ["permute_rope_weight", "to_half", "to_interleaved"]
+
+_BLOCK = 1 << 19  # bytes
 
 
 @named("to_half", out="x")
@@ -50,7 +50,7 @@ def to_half(x: npt.ArrayLike, axis: int = -1) -> Array:
     >>> posenc.to_half([0, 1, 2, 3, 4, 5])
     array([0, 2, 4, 1, 3, 5])
     """
-    return _moved("to_half", "x", x, axis, "half")
+    return _moved("to_half", x, axis, "half")
 
 
 @named("to_interleaved", out="x")
@@ -86,7 +86,7 @@ def to_interleaved(x: npt.ArrayLike, axis: int = -1) -> Array:
     >>> posenc.to_interleaved([0, 2, 4, 1, 3, 5])
     array([0, 1, 2, 3, 4, 5])
     """
-    return _moved("to_interleaved", "x", x, axis, "interleaved")
+    return _moved("to_interleaved", x, axis, "interleaved")
 
 
 @named("permute_rope_weight", out="weight")
@@ -152,9 +152,12 @@ def permute_rope_weight(
         width, name = positive_int(fn, "rotary_dim", rotary_dim), "rotary_dim"
     if width > head_dim:
         fail(ValueError, fn, name, f"must be at most the width of a head, {head_dim}", width)
-    out = np.array(rows)
-    turning = out.reshape(heads, head_dim, *rows.shape[1:])[:, :width]
-    turning[...] = _moved(fn, name, turning, 1, to)
+    if width % 2:
+        fail(ValueError, fn, name, "must have an even number of channels", width)
+    out = np.empty_like(rows)
+    source, target = (a.reshape(heads, head_dim, *rows.shape[1:]) for a in (rows, out))
+    _move(source[:, :width], target[:, :width], 1, to)
+    _copy([source[:, width:]], [target[:, width:]])
     return out
 
 
@@ -165,22 +168,47 @@ def _array(fn: str, name: str, value: npt.ArrayLike) -> Array:
         fail(TypeError, fn, name, "must be an array", "a ragged list")
 
 
-def _moved(
-    fn: str, name: str, x: npt.ArrayLike, axis: int, to: Literal["half", "interleaved"]
-) -> Array:
-    """The channels of x in the layout `to`, from the other one."""
-    given = _array(fn, name, x)
+def _moved(fn: str, x: npt.ArrayLike, axis: int, to: str) -> Array:
+    """A copy of x with its channels in the layout `to`, from the other one."""
+    given = _array(fn, "x", x)
     axis = integer(fn, "axis", axis)
     if not -given.ndim <= axis < given.ndim:
-        fail(ValueError, fn, "axis", f"must be one of the {given.ndim} axes of {name}", axis)
-    width = given.shape[axis]
-    if width % 2:
-        fail(ValueError, fn, name, "must have an even number of channels", width)
+        fail(ValueError, fn, "axis", f"must be one of the {given.ndim} axes of x", axis)
+    if given.shape[axis] % 2:
+        fail(ValueError, fn, "x", "must have an even number of channels", given.shape[axis])
     out = np.empty_like(given)
-    source, target = np.moveaxis(given, axis, -1), np.moveaxis(out, axis, -1)
-    half = width // 2
-    if to == "half":
-        target[..., :half], target[..., half:] = source[..., 0::2], source[..., 1::2]
-    else:
-        target[..., 0::2], target[..., 1::2] = source[..., :half], source[..., half:]
+    _move(given, out, axis % given.ndim, to)
     return out
+
+
+def _move(source: Array, target: Array, axis: int, to: str) -> None:
+    """Write the channels of `source` into `target`, which has the layout `to`."""
+    half = source.shape[axis] // 2
+
+    def cut(array: Array, *slices: slice) -> list[Array]:
+        return [array[(*[slice(None)] * axis, s)] for s in slices]
+
+    halves = slice(half), slice(half, None)
+    pairs = slice(0, None, 2), slice(1, None, 2)
+    if to == "half":
+        _copy(cut(source, *pairs), cut(target, *halves))
+    else:
+        _copy(cut(source, *halves), cut(target, *pairs))
+
+
+def _copy(sources: list[Array], targets: list[Array]) -> None:
+    """Copy arrays of one shape, a block of all of them at a time.
+
+    A block stays in the cache while its parts are copied, and signals are seen between blocks.
+    """
+    first = targets[0]
+    if first.nbytes <= _BLOCK or first.size == 1:
+        for source, target in zip(sources, targets, strict=True):
+            target[...] = source
+        return
+    steps = [abs(step) if n > 1 else 0 for step, n in zip(first.strides, first.shape, strict=True)]
+    outer = steps.index(max(steps))
+    middle = first.shape[outer] // 2
+    for part in (slice(middle), slice(middle, None)):
+        index = (*[slice(None)] * outer, part)
+        _copy([a[index] for a in sources], [a[index] for a in targets])

@@ -9,6 +9,8 @@ from ._args import Array, allocate, fail, named, real_array
 
 __all__ = ["positions_from_lengths"]
 
+_BLOCK = 1 << 14  # sequences or tokens at a time: little memory, and signals are seen between
+
 
 @named("positions_from_lengths", out="cu_seqlens")
 def positions_from_lengths(cu_seqlens: npt.ArrayLike) -> Array:
@@ -67,15 +69,18 @@ def positions_from_lengths(cu_seqlens: npt.ArrayLike) -> Array:
         fail(TypeError, fn, name, "must be an array of integers", starts.dtype)
     if starts[0] != 0:
         fail(ValueError, fn, name, "must start at 0", starts[0])
-    falls = starts[1:] < starts[:-1]
-    if falls.any():
-        at = int(falls.argmax())
-        fail(ValueError, fn, name, "must not decrease", f"{starts[at + 1]} after {starts[at]}")
+    for i in range(0, len(starts), _BLOCK):
+        part = starts[i : i + _BLOCK + 1]
+        falls = part[1:] < part[:-1]
+        if falls.any():
+            at = int(falls.argmax())
+            fail(ValueError, fn, name, "must not decrease", f"{part[at + 1]} after {part[at]}")
     positions = allocate(fn, (int(starts[-1]),), np.dtype(np.int64))
-    starts = starts.astype(np.int64)
-    positions[:] = 1
-    # Add up ones, and at each start of a sequence that has tokens go back to 0.
-    first = starts[:-1][np.diff(starts) > 0]
-    positions[first] -= np.diff(first, prepend=0)
-    positions[:1] = 0
-    return np.cumsum(positions, out=positions)
+    for i in range(0, len(starts), _BLOCK):
+        part = starts[i : i + _BLOCK + 1].astype(np.int64)
+        for low in range(part[0], part[-1], _BLOCK):
+            high = min(low + _BLOCK, int(part[-1]))
+            tokens = np.diff(np.clip(part, low, high))  # that each sequence has from low to high
+            begins = np.repeat(part[:-1], tokens)
+            np.subtract(np.arange(low, high), begins, out=positions[low:high])
+    return positions

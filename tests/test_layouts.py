@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
+import effort
 import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc import permute_rope_weight, rope, rope_plan, to_half, to_interleaved
+from posenc import layouts, permute_rope_weight, rope, rope_plan, to_half, to_interleaved
 
 STORED = json.loads((Path(__file__).parent / "data" / "rope.json").read_text())
 DTYPES = ["?", "u1", "<i8", ">i4", "f2", ">f4", "f8", "g", "c16", "S3", "U2", "O", "M8[s]", "V5"]
@@ -110,6 +111,51 @@ def test_errors(function, x, axis, error, message):
     with pytest.raises(error) as caught:
         function(x, axis)
     assert str(caught.value) == f"{function.__name__}: {message}"
+
+
+# --- in blocks ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(layouts, "_BLOCK", 96)
+
+
+@by_direction
+@pytest.mark.parametrize("dtype", ["u1", "f8", "O", "V1000"])
+@pytest.mark.usefixtures("small_blocks")
+def test_many_blocks(function, dtype):
+    x = filled((3, 7, 10), dtype)
+    for view in (x, x[::-1, :, ::-1], x.T, np.asfortranarray(x), np.broadcast_to(x[0], (5, 7, 10))):
+        axis = view.shape.index(10)
+        i = np.arange(10)
+        order = i % 5 * 2 + i // 5 if function is to_half else i % 2 * 5 + i // 2
+        assert content(function(view, axis)) == content(view.take(order, axis))
+
+
+@pytest.mark.parametrize("rotary_dim", [None, 6])
+@pytest.mark.usefixtures("small_blocks")
+def test_many_blocks_of_a_weight(rotary_dim):
+    w = numbered((40, 9))
+    order = np.arange(40).reshape(4, 10)
+    order[:, :rotary_dim] = np.concatenate([order[:, 0:rotary_dim:2], order[:, 1:rotary_dim:2]], 1)
+    for view in (w, np.asfortranarray(w), w[::-1, ::2], w[:, 0]):
+        got = permute_rope_weight(view, 4, rotary_dim=rotary_dim)
+        np.testing.assert_array_equal(got, view[order.ravel()])
+
+
+@pytest.mark.parametrize("shape", [(1 << 20, 8), (1, 8, 1 << 20), (1 << 23,)], ids=str)
+def test_large_arrays_take_no_memory_and_can_be_interrupted(shape):
+    x = np.zeros(shape, np.float32)  # 32 MiB
+    small = effort.lines(lambda: to_half(np.zeros(8)))
+    for call in (
+        lambda: to_half(x),
+        lambda: to_interleaved(x),
+        lambda: permute_rope_weight(x.reshape(-1, x.shape[-1]).T, 4),
+        lambda: permute_rope_weight(x.reshape(-1, x.shape[-1]).T, 1, rotary_dim=8),
+    ):
+        assert effort.peak(call) < x.nbytes + (1 << 20)
+        assert effort.lines(call) - small > 32  # MiB
 
 
 # --- with rotations -------------------------------------------------------------------------------

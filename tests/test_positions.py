@@ -1,11 +1,12 @@
 """Positions of packed sequences: by counting, and through rope one sequence at a time."""
 
+import effort
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc import positions_from_lengths, rope, rope_plan
+from posenc import positions, positions_from_lengths, rope, rope_plan
 
 lengths = st.lists(st.integers(0, 9), max_size=12)
 
@@ -15,6 +16,37 @@ def test_counts_from_zero_in_every_sequence(lens):
     got = positions_from_lengths(np.cumsum([0, *lens]))
     assert got.dtype == np.int64
     assert got.tolist() == [p for n in lens for p in range(n)]
+
+
+@given(lengths, st.integers(1, 9))
+def test_blocks(lens, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(positions, "_BLOCK", block)
+        got = positions_from_lengths(np.cumsum([0, *lens]))
+    assert got.tolist() == [p for n in lens for p in range(n)]
+
+
+@pytest.mark.parametrize("at", [1, 3, 4, 5, 8, 9])
+def test_a_fall_in_any_block(at, monkeypatch):
+    monkeypatch.setattr(positions, "_BLOCK", 4)
+    starts = np.arange(0, 100, 10)
+    starts[at:] -= 11
+    message = f"must not decrease, got {starts[at]} after {starts[at - 1]}$"
+    with pytest.raises(ValueError, match=f"^positions_from_lengths: cu_seqlens: {message}"):
+        positions_from_lengths(starts)
+
+
+@pytest.mark.parametrize("lens", [1, 3, 1 << 21, 0], ids=str)
+def test_large_batches_take_no_memory_and_can_be_interrupted(lens):
+    tokens = 1 << 22
+    starts = np.arange(0, tokens + 1, lens) if lens else np.repeat([0, tokens], tokens)
+    starts[-1] = tokens
+
+    def call():
+        positions_from_lengths(starts)
+
+    assert effort.peak(call) < 8 * tokens + (1 << 20)
+    assert effort.lines(call) > 256
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", ">i4", "u8", "i8"])
