@@ -11,7 +11,6 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -85,11 +84,19 @@ def flag(fn: str, name: str, value: object) -> bool:
 
 
 def number(fn: str, name: str, value: object, *, positive: bool = False) -> float:
-    """`value` as a finite float, above zero if `positive`."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        fail(TypeError, fn, name, "must be a real number", type(value).__name__)
+    """`value` as a finite float, above zero if `positive`.
+
+    As the core takes one: whatever has a float, a `Decimal` and an array without axes too, but no
+    word, boolean or complex number.
+    """
+    kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else ""
+    wrong = isinstance(value, (bool, str, bytes, bytearray)) or (kind and kind in "bcOSUmM")
     try:
-        result = float(value)
+        if wrong or (isinstance(value, np.ndarray) and value.ndim):
+            raise TypeError
+        result = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        fail(TypeError, fn, name, "must be a real number", type(value).__name__)
     except OverflowError:
         result = math.inf
     if not math.isfinite(result) or (positive and result <= 0):

@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 
 from ._fields import Fields
 
-__all__ = ["CONTEXT", "METHODS", "SPELLINGS", "Case"]
+__all__ = ["CONTEXT", "METHODS", "NUMBERS", "SPELLINGS", "Case"]
 
 CONTEXT = Context(prec=90, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ONE, _ZERO, _TENTH = Decimal(1), Decimal(0), Decimal("0.1")
@@ -21,6 +21,19 @@ TWO_PI = Decimal(
     "6.28318530717958647692528676655900576839433879875021164194988918461563281257241799725606"
     "965068423"
 )
+
+# What each number of a dictionary must be, whatever the method.
+NUMBERS: dict[str, dict[str, float]] = {
+    **dict.fromkeys(("factor", "alpha"), {"least": 1}),
+    **dict.fromkeys(
+        ("beta_slow", "mscale", "mscale_all_dim", "llama_4_scaling_beta"), {"least": 0}
+    ),
+    **dict.fromkeys(
+        "rope_theta partial_rotary_factor mixed_b beta_fast attention_factor short_mscale "
+        "long_mscale low_freq_factor high_freq_factor".split(),
+        {"above": 0},
+    ),
+}
 
 Frequencies = tuple[list[Decimal], Decimal]
 
@@ -40,20 +53,33 @@ class Case:
         """``base^(-2i/dim)`` for every pair."""
         return _powers(self.base if base is None else base, self.dim, self.dim // 2)
 
+    def number(self, key: str) -> Decimal:
+        """A number that must be there."""
+        return self.fields.number(key, **NUMBERS[key])
+
+    def optional(self, key: str) -> Decimal | None:
+        """A number, or None if it is null or not there."""
+        return self.fields.optional(key, **NUMBERS[key])
+
+    def clash(self, key: str, wanted: str, got: object) -> None:
+        """Note what is wrong between numbers, if each of them is right by itself."""
+        if not self.fields.problems:
+            self.fields.wrong(key, wanted, got)
+
     def trained(self) -> Decimal:
         """The length before scaling: the model's own length if nothing else is said."""
-        trained = self.fields.optional("original_max_position_embeddings", least=1)
-        if trained is None:
-            trained = self.max_position
-        if trained is None:
+        trained = self.fields.integer("original_max_position_embeddings")
+        if trained is not None:
+            return Decimal(trained)
+        if self.max_position is None:
             self.fields.missing("original_max_position_embeddings")
-        return trained or _ONE
+        return self.max_position or _ONE
 
     def factor(self, trained: Decimal) -> Decimal:
         """How much longer: `factor`, or else the ratio of the two lengths."""
         if self.fields.get("factor") is None and self.max_position is not None:
             return self.max_position / trained
-        return self.fields.number("factor", least=1)
+        return self.number("factor")
 
 
 def _powers(base: Decimal, width: int, count: int) -> list[Decimal]:
@@ -71,7 +97,7 @@ def _default(c: Case) -> Frequencies:
 
 def _linear(c: Case) -> Frequencies:
     """Position interpolation (Chen 2023): every frequency over the factor."""
-    factor = c.fields.number("factor", least=1)
+    factor = c.number("factor")
     c.fields.check()
     return [w / factor for w in c.plain()], _ONE
 
@@ -79,7 +105,7 @@ def _linear(c: Case) -> Frequencies:
 def _stretched_base(c: Case, scale: Decimal) -> Frequencies:
     """NTK-aware (bloc97 2023): the longest wavelength grows by `scale`, the shortest not at all."""
     if c.dim == 2:
-        c.fields.wrong("rope_type", "must be another where only one pair turns", "an NTK method")
+        c.clash("rope_type", "must be another where only one pair turns", "an NTK method")
     c.fields.check()
     return c.plain(c.base * scale ** (Decimal(c.dim) / (c.dim - 2))), _ONE
 
@@ -88,13 +114,13 @@ def _ntk(c: Case) -> Frequencies:
     if "mixed_b" in c.fields.values:
         return _ntk_mixed(c)
     name = "factor" if c.fields.get("alpha") is None else "alpha"
-    return _stretched_base(c, c.fields.number(name, least=1))
+    return _stretched_base(c, c.number(name))
 
 
 def _ntk_mixed(c: Case) -> Frequencies:
     """Su 2023: pair m = 1, 2, ... over ``factor^((2m/dim)^b)``; b = 1 if null."""
-    factor = c.fields.number("factor", least=1)
-    b = c.fields.optional("mixed_b", above=0)
+    factor = c.number("factor")
+    b = c.optional("mixed_b")
     b = _ONE if b is None else b
     c.fields.check()
     half = Decimal(c.dim // 2)
@@ -107,25 +133,25 @@ def _dynamic(c: Case) -> Frequencies:
     """NTK-aware by the live length; an `alpha` (Hunyuan) makes it static."""
     if c.fields.get("alpha") is not None:
         return _ntk(c)
-    factor = c.fields.number("factor", least=1)
-    if c.max_position is None:
+    factor = c.number("factor")
+    if c.max_position is None and c.fields.get("original_max_position_embeddings") is None:
         c.fields.missing("max_position_embeddings", ", the length that dynamic scaling starts at")
     c.fields.check()
-    trained = c.max_position or _ONE
+    trained = c.max_position or c.trained()
     live = max(Decimal(c.seq_len or 0), trained)
     return _stretched_base(c, 1 + factor * (live - trained) / trained)
 
 
 def _ramp(c: Case, trained: Decimal) -> Callable[[], list[Decimal]]:
     """0 for a pair that is kept, 1 for one that is interpolated, a line over the index between."""
-    fast = c.fields.optional("beta_fast", above=0)
-    slow = c.fields.optional("beta_slow", least=0)
+    fast = c.optional("beta_fast")
+    slow = c.optional("beta_slow")
     truncate = c.fields.flag("truncate", True)
     fast, slow = Decimal(32) if fast is None else fast, _ONE if slow is None else slow
     if fast < slow:
-        c.fields.wrong("beta_fast", f"must be at least beta_slow, {slow}", float(fast))
+        c.clash("beta_fast", f"must be at least beta_slow, {slow}", float(fast))
     if c.base <= 1:
-        c.fields.wrong("rope_theta", "must be above 1 for a ramp", float(c.base))
+        c.clash("rope_theta", "must be above 1 for a ramp", float(c.base))
 
     def index(turns: Decimal) -> Decimal:  # the pair, as a real number, that turns so often
         return c.dim * (trained / (turns * TWO_PI)).ln() / (2 * c.base.ln())
@@ -159,9 +185,9 @@ def _by_parts(c: Case) -> Frequencies:
 
 def _yarn(c: Case) -> Frequencies:
     """YaRN (Peng 2023). `mscale` counts only together with `mscale_all_dim`, both not 0."""
-    given = c.fields.optional("attention_factor", above=0)
-    mscale = c.fields.optional("mscale", least=0)
-    all_dim = c.fields.optional("mscale_all_dim", least=0)
+    given = c.optional("attention_factor")
+    mscale = c.optional("mscale")
+    all_dim = c.optional("mscale_all_dim")
     freqs, _ = _by_parts(c)
     factor = c.factor(c.trained())
     if given is not None:
@@ -177,11 +203,11 @@ def _longrope(c: Case) -> Frequencies:
     which = "long" if c.seq_len is not None and c.seq_len > trained else "short"
     pairs = c.dim // 2 or None  # 0: the width is wrong and said to be
     divisors = {s: c.fields.numbers(f"{s}_factor", pairs, above=0) for s in ("short", "long")}
-    own = {s: c.fields.optional(f"{s}_mscale", above=0) for s in divisors}  # Phi-3.5-MoE
-    given = own[which] or c.fields.optional("attention_factor", above=0)
+    own = {s: c.optional(f"{s}_mscale") for s in divisors}  # Phi-3.5-MoE
+    given = own[which] or c.optional("attention_factor")
     factor = _ONE if given is not None else c.factor(trained)
     if trained < 2:
-        c.fields.wrong("original_max_position_embeddings", "must be at least 2", float(trained))
+        c.clash("original_max_position_embeddings", "must be at least 2", float(trained))
     c.fields.check()
     freqs = [w / e for w, e in zip(c.plain(), divisors[which], strict=True)]
     if given is not None:
@@ -194,13 +220,12 @@ def _llama3(c: Case) -> Frequencies:
 
     Both may be equal, as in Llama 4 Scout: then it is a step.
     """
-    factor = c.fields.number("factor", least=1)
-    low = c.fields.number("low_freq_factor", above=0)
-    high = c.fields.number("high_freq_factor", above=0)
+    factor = c.number("factor")
+    low = c.number("low_freq_factor")
+    high = c.number("high_freq_factor")
     trained = c.trained()
-    if high < low and not c.fields.problems:
-        wanted = f"must be at least low_freq_factor, {low}"
-        c.fields.wrong("high_freq_factor", wanted, float(high))
+    if high < low:
+        c.clash("high_freq_factor", f"must be at least low_freq_factor, {low}", float(high))
     c.fields.check()
     result = []
     for w in c.plain():
@@ -215,8 +240,8 @@ def _llama3(c: Case) -> Frequencies:
 
 def _proportional(c: Case) -> Frequencies:
     """Gemma 4: the exponent runs over the whole head, and the slow pairs stand still."""
-    factor = c.fields.optional("factor", least=1) or _ONE
-    part = c.fields.optional("partial_rotary_factor", above=0)
+    factor = c.optional("factor") or _ONE
+    part = c.optional("partial_rotary_factor")
     c.fields.check()
     pairs = c.head_dim // 2
     turning = pairs if part is None else min(int(float(part) * c.head_dim // 2), pairs)

@@ -4,32 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, localcontext
-from typing import Any
+from fractions import Fraction
+from numbers import Integral
+from typing import Any, NamedTuple
 
-from ._args import fail, integers, positive_int
+from ._args import fail, integers, number, positive_int
 from ._fields import Fields, show
-from ._methods import CONTEXT, METHODS, SPELLINGS, Case
+from ._methods import CONTEXT, METHODS, NUMBERS, SPELLINGS, Case
 
 __all__ = [
+    "Scaled",
     "check_sections",
     "mrope_axes",
+    "read_axis",
     "read_frequencies",
     "rope_type",
     "scaled_frequencies",
+    "scaled_head",
     "scaling_notes",
 ]
 
 WIDEST = 1 << 14  # of a head: a config that claims more is broken
 _STRETCHED = ("yarn", "ntk-by-parts", "llama3", "longrope")  # from a trained length
 _LEAST, _MOST = Decimal(2) ** -900, Decimal(2) ** 60  # of a frequency that is not 0
+_WEAKEST, _STRONGEST = Decimal(2) ** -100, Decimal(2) ** 100  # attention factor of a plan
 
 # Every key that a published dictionary has: one that is not here is a slip of the pen.
-_KEYS = frozenset(
-    "type rope_type rope_theta partial_rotary_factor factor alpha mixed_b beta_fast beta_slow "
-    "truncate attention_factor mscale mscale_all_dim original_max_position_embeddings "
-    "max_position_embeddings short_factor long_factor short_mscale long_mscale low_freq_factor "
-    "high_freq_factor mrope_section mrope_interleaved llama_4_scaling_beta finetuned".split()
-)
+_LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
+_FLAGS = ("truncate", "finetuned")
+_LISTS = ("short_factor", "long_factor")
+_OTHERS = ("type", "rope_type", "mrope_section", "mrope_interleaved")
+_KEYS = frozenset((*NUMBERS, *_LENGTHS, *_FLAGS, *_LISTS, *_OTHERS))
+
+
+class Scaled(NamedTuple):
+    """What a dictionary says of the plan of a head."""
+
+    frequencies: list[Decimal]
+    attention_factor: float
+    axis: list[int] | None  # of positions, for M-RoPE
+    notes: dict[str, Any]
 
 
 def rope_type(fields: Fields) -> str:
@@ -90,11 +104,13 @@ def scaled_frequencies(
     scaling : mapping, optional
         `rope_scaling` or `rope_parameters` of a config, with `rope_type` or `type`. L is
         `original_max_position_embeddings` (default: `max_position`), s is `factor` (default for
-        "yarn" and "longrope": `max_position` / L). Numbers are exactly the binary ones given.
+        "yarn", "ntk-by-parts" and "longrope": `max_position` / L). Numbers are exactly the binary
+        ones given; each must be of its kind, also where the method has no use for it.
     seq_len : int, optional
         The live length, for "dynamic" and "longrope".
     max_position : int, optional
-        `max_position_embeddings` of the config.
+        `max_position_embeddings` of the config (default: that of the dictionary; for "dynamic"
+        also `original_max_position_embeddings`).
     head_dim : int, optional
         The width of the head (default: `dim`).
     fn : str, optional
@@ -103,16 +119,16 @@ def scaled_frequencies(
     Returns
     -------
     frequencies : list of Decimal
-        Radians a token, one a pair, to 80 digits or more.
+        Radians a token, one a pair, to 80 digits or more; each 0 or from 2^-900 to 2^60.
     attention_factor : float
-        For sine and cosine; correctly rounded.
+        For sine and cosine; correctly rounded, from 2^-100 to 2^100.
 
     Raises
     ------
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        One for all that is wrong, each with its key; unknown keys too.
+        One for all that is wrong with the dictionary, each with its key; unknown keys too.
 
     References
     ----------
@@ -136,18 +152,78 @@ def scaled_frequencies(
     for name, length in (("seq_len", seq_len), ("max_position", max_position)):
         if length is not None:
             positive_int(fn, name, length)
+    theta = None if base is None else number(fn, "base", base, positive=True)
+    fields = _dictionary(fn, scaling)
+    exact = _one_base(fields, theta)
+    if rope_type(fields) != "proportional":
+        _rotary_width(fields, whole, dim)
+    return read_frequencies(fields, dim, whole, exact, seq_len, max_position, base_name="base")
+
+
+def scaled_head(
+    fn: str,
+    dim: int,
+    scaling: Mapping[str, Any],
+    *,
+    base: float = 10000.0,
+    rotary_dim: int | None = None,
+    seq_len: int | None = None,
+) -> Scaled:
+    """All that a dictionary says of a head of `dim` channels, in the name of the function `fn`.
+
+    Arguments are those of `rope_plan`. Twice as many channels turn as there are frequencies:
+    `rotary_dim`, or else the `partial_rotary_factor` of the dictionary, or else all.
+    """
+    if rotary_dim is not None:
+        positive_int(fn, "rotary_dim", rotary_dim)
+    if seq_len is not None:
+        positive_int(fn, "seq_len", seq_len)
+    theta = number(fn, "base", base, positive=True)
+    fields = _dictionary(fn, scaling)
+    silent = theta == 10000 and fields.get("rope_theta") is not None
+    exact = _one_base(fields, None if silent else theta)
+    width = _rotary_width(fields, dim, rotary_dim)
+    if dim > WIDEST or (rotary_dim is None and width % 2):
+        fail(ValueError, fn, "dim", f"must be even and at most {WIDEST}", dim)
+    if width % 2 or width > dim:
+        fail(ValueError, fn, "rotary_dim", f"must be even and at most {dim}", width)
+    axis = read_axis(fields, width // 2)
+    freqs, attention = read_frequencies(fields, width, dim, exact, seq_len, None, base_name="base")
+    return Scaled(freqs, attention, axis, scaling_notes(scaling, exact, seq_len))
+
+
+def _dictionary(fn: str, scaling: Mapping[str, Any] | None) -> Fields:
     if scaling is not None and not isinstance(scaling, Mapping):
         fail(TypeError, fn, "scaling", "must be a dictionary", type(scaling).__name__)
-    fields = Fields(fn, scaling or {}, [])
-    return read_frequencies(fields, dim, whole, _one_base(fields, base), seq_len, max_position)
+    return Fields(fn, scaling or {}, [])
 
 
 def _one_base(fields: Fields, base: float | None) -> Decimal:
-    given = fields.inner("", {"base": base}).optional("base", above=0)
-    own = fields.optional("rope_theta", above=0)
-    if given is not None and own is not None and given != own:
+    """That of the call or that of the dictionary: one, if both are given."""
+    own = fields.optional("rope_theta", **NUMBERS["rope_theta"])
+    if base is not None and own is not None and base != float(own):
         fields.wrong("rope_theta", f"must be the base, {base}", fields.get("rope_theta"))
-    return given or own or Decimal(10000)
+    return own or Decimal(10000 if base is None else base)
+
+
+def _rotary_width(fields: Fields, dim: int, rotary_dim: int | None) -> int:
+    """How many of `dim` channels turn: so many, or the part that the dictionary says."""
+    key, whole = "partial_rotary_factor", dim if rotary_dim is None else rotary_dim
+    part = fields.optional(key, **NUMBERS[key])
+    if rope_type(fields) == "proportional":  # of the whole head
+        if rotary_dim not in (None, dim):
+            fields.problems.append(f"rotary_dim: must be {dim} here, got {rotary_dim}")
+        return dim
+    if part is None or part > 1:
+        return whole
+    width = int(dim * float(part))
+    if rotary_dim not in (None, width):
+        fields.wrong(key, f"must be {rotary_dim} of {dim} channels", float(part))
+    elif width < 2 or width % 2:
+        fields.wrong(key, f"must make 2, 4, ... of the {dim} channels turn", float(part))
+    else:
+        return width
+    return whole
 
 
 def read_frequencies(
@@ -156,29 +232,59 @@ def read_frequencies(
     head_dim: int,
     base: Decimal,
     seq_len: int | None,
-    max_position: int | Decimal | None,
+    max_position: int | None,
+    *,
+    base_name: str = "rope_theta",
 ) -> tuple[list[Decimal], float]:
-    """As `scaled_frequencies`, from fields that may know of problems already."""
+    """As `scaled_frequencies`, from fields that may know of problems already.
+
+    Every key is looked at, whatever the method. A base that is not among the fields has the name
+    `base_name` in an error.
+    """
+    method = rope_type(fields)
+    _check_keys(fields, method)
+    own = fields.integer("max_position_embeddings")
+    longest = own if max_position is None else max_position
+    with localcontext(CONTEXT):
+        length = None if longest is None else Decimal(longest)
+        case = Case(dim, head_dim, base, fields, seq_len, length)
+        try:
+            freqs, attention = METHODS[method](case)
+            good = _in_scale(freqs)
+        except ArithmeticError:
+            good = False
+        if not good and _in_scale(case.plain()):
+            fields.fail("frequencies: must be from 2^-900 to 2^60, got some that are not")
+        if not good:
+            name = base_name if fields.get("rope_theta") is None else f"{fields.prefix}rope_theta"
+            fields.fail(f"{name}: must give frequencies from 2^-900 to 2^60, got {float(base)}")
+        if not _WEAKEST <= attention <= _STRONGEST:
+            fields.wrong("attention_factor", "must be from 2^-100 to 2^100", float(attention))
+            fields.check()
+        return freqs, float(attention)
+
+
+def _in_scale(freqs: list[Decimal]) -> bool:
+    return all(not w or _LEAST < w < _MOST for w in freqs)
+
+
+def _check_keys(fields: Fields, method: str) -> None:
+    """Note every key that no scaling has, and every value that is none for its key."""
     for key in fields.values:
         if key not in _KEYS:
             shown = key if isinstance(key, str) and len(key) <= 40 else show(key)
             fields.problems.append(f"{fields.prefix}{shown}: is not a key of any scaling")
-    method = rope_type(fields)
-    part = fields.optional("partial_rotary_factor", above=0)
+    numbers = {key: fields.optional(key, **bound) for key, bound in NUMBERS.items()}
+    for key in _LENGTHS:
+        fields.integer(key)
+    for key in _FLAGS:
+        fields.flag(key, True)
+    for key in _LISTS:
+        if fields.get(key) is not None and method != "longrope":  # which does it itself
+            fields.numbers(key, None, above=0)
+    part = numbers["partial_rotary_factor"]
     if part is not None and part > 1:
         fields.wrong("partial_rotary_factor", "must be at most 1", float(part))
-    elif part is not None and method != "proportional" and int(head_dim * float(part)) != dim:
-        fields.wrong("partial_rotary_factor", f"must be {dim} of {head_dim} channels", float(part))
-    with localcontext(CONTEXT):
-        longest = None if max_position is None else Decimal(max_position)
-        try:
-            freqs, attention = METHODS[method](Case(dim, head_dim, base, fields, seq_len, longest))
-            good = all(not w or _LEAST < w < _MOST for w in freqs)
-        except ArithmeticError:
-            good = False
-        if not good:
-            fields.fail("frequencies: must be from 2^-900 to 2^60: a number is out of scale")
-        return freqs, float(attention)
 
 
 def scaling_notes(
@@ -187,21 +293,24 @@ def scaling_notes(
     seq_len: int | None = None,
     max_position: int | None = None,
 ) -> dict[str, Any]:
-    """What `RopePlan.notes` says of a scaling that `scaled_frequencies` has accepted."""
+    """What `RopePlan.notes` says of a scaling that `read_frequencies` has accepted."""
     fields = Fields("", scaling or {}, [])
     method = rope_type(fields)
-    trained, factor = fields.get("original_max_position_embeddings"), fields.get("factor")
+    trained, longest = (fields.integer(key) for key in _LENGTHS)
+    longest = longest if max_position is None else int(max_position)
+    factor = fields.optional("factor", **NUMBERS["factor"])
     if method == "default":
-        trained, factor = max_position, None
-    elif method == "dynamic" or (trained is None and method in _STRETCHED):
-        trained = max_position
-    if fields.get("alpha") is not None:
-        factor = fields.get("alpha")
-    elif factor is None and method in ("yarn", "ntk-by-parts", "longrope"):
-        factor = max_position / trained if max_position and trained else None
-    extended = max_position
+        trained, factor = longest, None
+    elif method == "dynamic":
+        trained = longest or trained
+    elif method in _STRETCHED:
+        trained = trained or longest
+        if factor is None and longest and trained:
+            factor = CONTEXT.divide(Decimal(longest), Decimal(trained))
+    factor = fields.optional("alpha", **NUMBERS["alpha"]) or factor
+    extended = longest
     if trained and factor and (not extended or extended <= trained):
-        extended = int(Decimal(trained) * Decimal(factor))
+        extended = int(trained * Fraction(factor))
     return {
         "method": method,
         "base": float(base),
@@ -213,15 +322,52 @@ def scaling_notes(
     }
 
 
-def check_sections(fn: str, name: str, sections: Sequence[int], pairs: int) -> list[int]:
-    """How many pairs time, height and width turn."""
+def read_axis(
+    fields: Fields,
+    pairs: int,
+    *,
+    sections: Sequence[int] | None = None,
+    interleaved: bool = False,
+) -> list[int] | None:
+    """Which axis of the positions turns each pair, by `mrope_section` and `mrope_interleaved`.
+
+    `sections` and `interleaved` are those of a model whose dictionary is silent. None for text.
+    """
+    key = "mrope_section"
+    own = fields.list_of(key, None, "whole numbers")
+    interleaved = fields.flag("mrope_interleaved", interleaved)
+    sizes = sections if own is None else own
+    if sizes is None:
+        return None
+    misfit = _misfit(sizes, pairs, interleaved)
+    if misfit:
+        fields.wrong(key, *misfit)
+        return None
+    return mrope_axes(pairs, sizes, interleaved=interleaved)
+
+
+def check_sections(
+    fn: str, name: str, sections: Sequence[int], pairs: int, *, interleaved: bool = False
+) -> list[int]:
+    """How many pairs time, height and width turn, or how many places they may have."""
     sizes = integers(fn, name, sections)
-    if len(sizes) != 3 or min(sizes) < 1 or sum(sizes) != pairs:
-        fail(ValueError, fn, name, f"must be 3 numbers of pairs that add up to {pairs}", sizes)
+    misfit = _misfit(sizes, pairs, interleaved)
+    if misfit:
+        fail(ValueError, fn, name, *misfit)
     return sizes
 
 
-def mrope_axes(pairs: int, sections: list[int], *, interleaved: bool) -> list[int]:
+def _misfit(sizes: Sequence[Any], pairs: int, interleaved: bool) -> tuple[str, object] | None:
+    """What sections should be and what they are; None if they are right."""
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in sizes)
+    if not whole or len(sizes) != 3 or not all(0 <= n <= pairs for n in sizes):
+        return f"must be 3 whole numbers from 0 to {pairs}", sizes
+    if not interleaved and sum(sizes) != pairs:
+        return f"must add up to {pairs} pairs", sum(sizes)
+    return None
+
+
+def mrope_axes(pairs: int, sections: Sequence[int], *, interleaved: bool) -> list[int]:
     """Which of the axes time, height and width turns each pair (M-RoPE).
 
     Chunked (Qwen2-VL): the sections one after the other, section k on axis ``k % 3``. Interleaved

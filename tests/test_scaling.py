@@ -2,6 +2,8 @@ import decimal
 import json
 import math
 import pathlib
+import re
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -10,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from posenc.scaling import mrope_axes, scaled_frequencies, scaling_notes
+from posenc.scaling import (
+    check_sections,
+    mrope_axes,
+    scaled_frequencies,
+    scaled_head,
+    scaling_notes,
+)
 
 DATA = pathlib.Path(__file__).parent / "data" / "rope_init.json"
 STORED = json.loads(DATA.read_text())
@@ -353,14 +361,51 @@ LLAMA3 = {
         ({**YARN, "rope_theta": 1.0}, "rope_theta: must be above 1"),
         ({"type": "default", "rope_theta": 0}, "rope_theta: must be .* above 0, got 0"),
         ({"type": "default", "partial_rotary_factor": 2.0}, "partial_rotary_factor: must be at"),
-        ({"type": "linear", "factor": 1e300, "rope_theta": 1e300}, "out of scale"),
-        ({"type": "ntk", "factor": 1e300, "mixed_b": 1e300}, "out of scale"),
+        ({"type": "linear", "factor": 1e300}, "frequencies: must be from 2.-900 to 2.60, got some"),
+        ({"type": "ntk", "factor": 1e300, "mixed_b": 1e300}, "frequencies: must be from"),
+        ({"type": "linear", "factor": 2, "rope_theta": 1e300}, "rope_theta: must give .* 1e.300"),
+        ({"type": "yarn", "factor": 2, "original_max_position_embeddings": 9.5}, "got 9.5"),
+        ({"type": "dynamic", "factor": 2, "max_position_embeddings": "64"}, "max_.*: .* got '64'"),
+        ({**YARN, "attention_factor": 1e-300}, "attention_factor: must be from .* got 1e-300"),
+        ({**YARN, "mscale": 1e300, "mscale_all_dim": 1.0}, "attention_factor: must be from"),
     ],
 )
 def test_one_problem(scaling, message):
     with pytest.raises(ValueError, match=f"^scaled_frequencies: .*{message}") as error:
         of(64, scaling=scaling)
     assert len(str(error.value)) < 400
+
+
+WRONG = {
+    "rope_theta": ["x", 0, math.nan, True, [1]],
+    "partial_rotary_factor": ["x", 0, 1.5],
+    "original_max_position_embeddings": ["x", -5, 0, 8.5, [1], 2**63],
+    "max_position_embeddings": ["x", -5, 0, 64.0, 2**63],
+    "short_factor": ["x", 1.0, [0.0], ["x"]],
+    "long_factor": [{}, [1.0, math.nan]],
+    **dict.fromkeys(["factor", "alpha"], ["x", 0.5, math.inf, 10**400, [1], True]),
+    **dict.fromkeys(["beta_slow", "mscale", "mscale_all_dim", "llama_4_scaling_beta"], ["x", -1]),
+    **dict.fromkeys(["mixed_b", "beta_fast", "attention_factor"], ["x", 0, math.nan, 10**400]),
+    **dict.fromkeys(["short_mscale", "long_mscale"], ["x", 0, -1.0]),
+    **dict.fromkeys(["low_freq_factor", "high_freq_factor"], ["x", 0, "1"]),
+    **dict.fromkeys(["truncate", "finetuned"], ["x", 0, 1]),
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_every_key_is_looked_at(key):
+    """Whatever the method: nobody knows who reads it later."""
+    lists = {"short_factor": [1.0] * 4, "long_factor": [1.0] * 4}
+    methods = [{"type": "default"}, {"type": "linear", "factor": 2.0}, YARN, LLAMA3]
+    methods += [{"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 64}]
+    methods += [{"type": "su", "attention_factor": 1.0, "max_position_embeddings": 64, **lists}]
+    for method in methods:
+        scaled_frequencies(8, scaling=method)
+        for value in WRONG[key]:
+            with pytest.raises(ValueError) as error:
+                scaled_frequencies(8, scaling={**method, key: value})
+            assert re.match(rf"scaled_frequencies: {key}(\[\d\])?: ", str(error.value))
+            assert ";" not in str(error.value)  # said once, and nothing else is
 
 
 def test_all_problems_at_once():
@@ -400,6 +445,8 @@ def test_bad_item_of_a_list(item):
         ({"dim": 64, "max_position": "1"}, TypeError),
         ({"dim": 64, "scaling": [("type", "linear")]}, TypeError),
         ({"dim": 64, "base": -1.0}, ValueError),
+        ({"dim": 64, "base": "1e4"}, TypeError),
+        ({"dim": 64, "base": np.array([1e4])}, TypeError),
         ({"dim": 2, "scaling": {"type": "ntk", "factor": 2}}, ValueError),
     ],
 )
@@ -442,6 +489,11 @@ def test_junk(method, values, dim, length):
         assert 0 < attention < math.inf
 
 
+ORIGINAL = {"original_max_position_embeddings": 4096}
+DYNAMIC = {"type": "dynamic", "factor": 2, "max_position_embeddings": 64}
+LONG = {"max_position": 256}
+
+
 @pytest.mark.parametrize(
     ("scaling", "more", "trained", "extended", "factor"),
     [
@@ -451,12 +503,169 @@ def test_junk(method, values, dim, length):
         (LLAMA3, {"max_position": 131072}, 8192, 131072, 8),
         ({"type": "dynamic", "factor": 2}, {"max_position": 2048}, 2048, 4096, 2),
         ({"type": "linear", "factor": 8}, {"max_position": 131072}, None, 131072, 8),
+        ({"type": "linear", "factor": 8, "max_position_embeddings": 64}, {}, None, 64, 8),
+        ({"type": "linear", "factor": 8, "max_position_embeddings": 64}, LONG, None, 256, 8),
+        (DYNAMIC, {}, 64, 128, 2),
+        (DYNAMIC, LONG, 256, 512, 2),
+        ({**DYNAMIC, "alpha": 4}, {}, 64, 256, 4),
+        ({"type": "dynamic", "factor": 2, **ORIGINAL}, {}, 4096, 8192, 2),
+        ({"type": "yarn", **ORIGINAL}, {"max_position": 16384}, 4096, 16384, 4),
+        ({"type": "yarn", **ORIGINAL, "max_position_embeddings": 12288}, {}, 4096, 12288, 3),
+        ({**YARN, "factor": np.float32(2.5)}, {}, 4096, 10240, 2.5),
+        ({**YARN, "factor": Fraction(10, 4)}, {}, 4096, 10240, 2.5),
+        ({**YARN, "original_max_position_embeddings": np.int32(64)}, {}, 64, 256, 4),
+        ({"type": "su", "attention_factor": 1.0, **ORIGINAL}, {}, 4096, None, None),
     ],
 )
 def test_notes(scaling, more, trained, extended, factor):
-    notes = scaling_notes(scaling, 1e4, **more)
+    with decimal.localcontext(prec=2, Emax=1, Emin=-1) as context:
+        context.traps[decimal.Inexact] = True
+        notes = scaling_notes(scaling, 1e4, **more)
     assert (notes["trained"], notes["extended"], notes["factor"]) == (trained, extended, factor)
+    assert type(notes["trained"]) in (int, type(None))
     assert notes["base"] == 1e4
+
+
+# --- a whole head ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dim", "rotary_dim", "part", "width"),
+    [(128, None, 0.5, 64), (128, 64, 0.5, 64), (96, None, 0.4, 38), (80, 32, None, 32)]
+    + [(8, None, None, 8), (8, 8, 1.0, 8), (7, None, 0.9, 6)],
+)
+def test_partial_width(dim, rotary_dim, part, width):
+    """int(dim * part) of the channels, as in every model."""
+    scaling = {"type": "linear", "factor": 2.0, "partial_rotary_factor": part}
+    head = scaled_head("f", dim, scaling, rotary_dim=rotary_dim)
+    right = scaled_frequencies(width, scaling={"type": "linear", "factor": 2.0})[0]
+    assert (head.frequencies, head.attention_factor, head.axis) == (right, 1.0, None)
+    assert (head.notes["method"], head.notes["factor"]) == ("linear", 2.0)
+
+
+def test_proportional_of_a_head():
+    scaling = {"rope_type": "proportional", "partial_rotary_factor": 0.25}
+    right = scaled_frequencies(256, scaling=scaling)[0]
+    assert scaled_head("f", 256, scaling).frequencies == right
+    assert scaled_head("f", 256, scaling, rotary_dim=256).frequencies == right
+    with pytest.raises(ValueError, match="^f: rotary_dim: must be 256 here, got 64"):
+        scaled_head("f", 256, scaling, rotary_dim=64)
+
+
+def test_base_of_a_head():
+    own = {"type": "default", "rope_theta": 5e5}
+    right = scaled_frequencies(64, base=5e5)[0]
+    for scaling, base in ((own, 1e4), (own, 5e5), ({}, 5e5), (own, np.array(5e5))):
+        head = scaled_head("f", 64, scaling, base=base)
+        assert (head.frequencies, head.notes["base"]) == (right, 5e5)
+    with pytest.raises(ValueError, match="^f: rope_theta: must be the base, 20000.0, got 500000"):
+        scaled_head("f", 64, own, base=2e4)
+    assert scaled_head("f", 64, {}).notes["base"] == 1e4
+
+
+@pytest.mark.parametrize("length", [64, np.int64(64), np.uint8(64)])
+@pytest.mark.parametrize("key", ["max_position_embeddings", "original_max_position_embeddings"])
+def test_length_of_a_dictionary(length, key):
+    scaling = {"type": "dynamic", "factor": 2.0, key: length}
+    head = scaled_head("f", 16, scaling, seq_len=128)
+    assert [float(w) for w in head.frequencies] == rounded(ntk(16, 10000, 3))
+    notes = {k: head.notes[k] for k in ("trained", "extended", "seq_len")}
+    assert notes == {"trained": 64, "extended": 128, "seq_len": 128}
+
+
+def test_yarn_needs_a_factor():
+    """The trained length alone says nothing of how far it is to be stretched."""
+    scaling = {"type": "yarn", "original_max_position_embeddings": 4096}
+    with pytest.raises(ValueError, match="^f: factor: is missing$"):
+        scaled_head("f", 16, scaling)
+
+
+@pytest.mark.parametrize(
+    ("dim", "more", "error", "message"),
+    [
+        (8, {"partial_rotary_factor": 0.1}, ValueError, "partial_rotary_factor: must make 2, 4, "),
+        (8, {"partial_rotary_factor": 0.4}, ValueError, "partial_rotary_factor: must make 2, 4, "),
+        (8, {"partial_rotary_factor": 2.0}, ValueError, "partial_rotary_factor: must be at most 1"),
+        (8, {"partial_rotary_factor": "x"}, ValueError, "partial_rotary_factor: must be a finite"),
+        (7, {}, ValueError, "dim: must be even and at most 16384, got 7"),
+        (1 << 15, {"partial_rotary_factor": 0.1}, ValueError, "dim: must be even and at most 16"),
+        (8, {"max_position_embeddings": "x"}, ValueError, "max_position_embeddings: must be an in"),
+        (8, {"mrope_section": "abc"}, ValueError, "mrope_section: must be a list of whole numbers"),
+        (8, {"mrope_section": [1, 1]}, ValueError, "mrope_section: must be 3 whole numbers from"),
+        (8, {"mrope_section": []}, ValueError, "mrope_section: must be 3 whole numbers from 0 to"),
+        (8, {"mrope_section": [1, 1, 1]}, ValueError, "mrope_section: must add up to 4 pairs, got"),
+        (8, {"mrope_interleaved": "no"}, ValueError, "mrope_interleaved: must be true or false"),
+    ],
+)
+def test_errors_of_a_head(dim, more, error, message):
+    with pytest.raises(error, match=f"^f: {message}") as caught:
+        scaled_head("f", dim, {"type": "linear", "factor": 2.0, **more})
+    assert ";" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ({"rotary_dim": 3}, ValueError, "rotary_dim: must be even and at most 8, got 3"),
+        ({"rotary_dim": 10}, ValueError, "rotary_dim: must be even and at most 8, got 10"),
+        ({"rotary_dim": 4.0}, TypeError, "rotary_dim: must be an integer"),
+        ({"seq_len": 0}, ValueError, "seq_len: must be at least 1"),
+        ({"seq_len": "a"}, TypeError, "seq_len: must be an integer"),
+        ({"base": "x"}, TypeError, "base: must be a real number"),
+        ({"base": 1e-300}, ValueError, "base: must give frequencies from .*, got 1e-300"),
+        ({"base": 5e-324}, ValueError, "base: must give frequencies from .*, got 5e-324"),
+    ],
+)
+def test_wrong_arguments_of_a_head(more, error, message):
+    with pytest.raises(error, match=f"^f: {message}"):
+        scaled_head("f", 8, {"type": "linear", "factor": 2.0}, **more)
+    with pytest.raises(TypeError, match="^f: scaling: must be a dictionary, got list"):
+        scaled_head("f", 8, [])
+
+
+def test_all_problems_of_a_head_at_once():
+    scaling = {"type": "yarn", "factor": 0.5, "partial_rotary_factor": 0.1, "mrope_section": [5, 0]}
+    with pytest.raises(ValueError) as error:
+        scaled_head("f", 8, scaling, base=3.0)
+    keys = ["factor", "original_max_position_embeddings", "partial_rotary_factor", "mrope_section"]
+    assert sorted(p.split(": ")[0] for p in str(error.value)[3:].split("; ")) == sorted(keys)
+
+
+# --- M-RoPE ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dim", "sections", "interleaved", "counts"),
+    [
+        (128, [16, 24, 24], False, [16, 24, 24]),
+        (128, [24, 20, 20], True, [24, 20, 20]),
+        (72, [8, 12, 12], True, [12, 12, 12]),  # GenLIP, and the default of timm: 32 of 36
+        (64, [8, 12, 12], True, [11, 11, 10]),  # all of the places
+        (64, [32, 0, 0], True, [32]),
+        (64, [0, 0, 5], True, [27, 0, 5]),
+        (64, [0, 32, 32], True, [11, 11, 10]),
+        (64, [0, 30, 2], False, [0, 30, 2]),
+        (64, [0, 0, 32], False, [0, 0, 32]),
+    ],
+)
+def test_sections(dim, sections, interleaved, counts):
+    scaling = {"mrope_section": sections, "mrope_interleaved": interleaved}
+    axis = scaled_head("f", dim, scaling).axis
+    assert np.bincount(axis).tolist() == counts
+    checked = check_sections("f", "s", sections, dim // 2, interleaved=interleaved)
+    assert axis == mrope_axes(dim // 2, checked, interleaved=interleaved)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize(
+    "sections", [[9, 0, 0], [-1, 5, 4], [4, 4], [2, 2, 2, 2], [], [10**9, 1, 1]], ids=str
+)
+def test_wrong_sections(sections, interleaved):
+    message = "mrope_section: must be 3 whole numbers from 0 to 8, got "
+    with pytest.raises(ValueError, match=f"^f: {message}"):
+        scaled_head("f", 16, {"mrope_section": sections, "mrope_interleaved": interleaved})
+    with pytest.raises(ValueError, match=f"^f: {message}"):
+        check_sections("f", "mrope_section", sections, 8, interleaved=interleaved)
 
 
 def test_mrope_axes():
