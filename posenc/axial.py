@@ -17,6 +17,7 @@ from .sinusoidal import Layout
 
 __all__ = ["axial_plan", "axial_positions", "mrope_plan"]
 
+Axes = int | Sequence[int]
 Convention = Literal[
     "pixtral", "qwen2_vl", "llama4", "dinov3", "eva", "pixels", "lucidrains", "flux"
 ]
@@ -60,14 +61,15 @@ def mrope_plan(
     dim : int
         The width of a head.
     sections : sequence of int
-        How many pairs time, height and width have, each at least 1; all the pairs together.
+        How many pairs time, height and width have, all of them together. If `interleaved`, how
+        many places each may have, with any sum. Numbers from 0 to all the pairs.
     base : float, optional
         Finite and above 0.
     interleaved : bool, optional
         False, Qwen2-VL ([16, 24, 24]): the sections one after the other. True, Qwen3-VL
-        ([24, 20, 20]): time everywhere, but height at 1, 4, 7, ... below ``3 * sections[1]`` and
-        width at 2, 5, 8, ... below ``3 * sections[2]``. What neither reaches stays on time, and a
-        section too long for its places ends with the pairs.
+        ([24, 20, 20]) and timm ([8, 12, 12]): time everywhere, but height at 1, 4, 7, ... below
+        ``3 * sections[1]`` and width at 2, 5, 8, ... below ``3 * sections[2]``. What neither
+        reaches stays on time, and a section too long for its places ends with the pairs.
     layout : {"half", "interleaved"}, optional
         Pairs (i, i + rotary_dim/2), as in these models, or (2i, 2i + 1).
     rotary_dim : int, optional
@@ -105,25 +107,26 @@ def mrope_plan(
     >>> y = posenc.rope(x, p, plan=plan)
     """
     fn = "mrope_plan"
-    dim = positive_int(fn, "dim", dim)
-    width, name = dim, "dim"
+    width, name, most = positive_int(fn, "dim", dim), "dim", WIDEST
     if rotary_dim is not None:
-        width, name = positive_int(fn, "rotary_dim", rotary_dim), "rotary_dim"
-    if width % 2 or width > min(dim, WIDEST):
-        fail(ValueError, fn, name, f"must be even and at most {min(dim, WIDEST)}", width)
-    sizes = check_sections(fn, "sections", sections, width // 2)
-    number(fn, "base", base, positive=True)
+        name, most = "rotary_dim", min(dim, WIDEST)
+        width = positive_int(fn, name, rotary_dim)
+    if width % 2 or width > most:
+        fail(ValueError, fn, name, f"must be even and at most {most}", width)
+    in_turn = check.flag(fn, "interleaved", interleaved)
+    sizes = check_sections(fn, "sections", sections, width // 2, interleaved=in_turn)
+    base = number(fn, "base", base, positive=True)
     check.layout(fn, layout)
-    axis = mrope_axes(width // 2, sizes, interleaved=check.flag(fn, "interleaved", interleaved))
+    axis = mrope_axes(width // 2, sizes, interleaved=in_turn)
     plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis)
-    method = "mrope, interleaved" if interleaved else "mrope, chunked"
+    method = "mrope, interleaved" if in_turn else "mrope, chunked"
     plan.notes = {"head_dim": dim, **scaling_notes(None, base), "method": method}
     return plan
 
 
 def axial_plan(
     dim: int,
-    axes: int | Sequence[int] = 2,
+    axes: Axes | None = None,
     *,
     convention: Convention,
     base: float | None = None,
@@ -144,7 +147,7 @@ def axial_plan(
     - "eva" (interleaved), EVA-02 and timm with ``in_pixels=False``: row, column, each
       ``base^(-2k/w)``.
     - "lucidrains" (interleaved), axial frequencies of rotary-embedding-torch, and "flux"
-      (interleaved), Flux with axes (16, 56, 56): axis after axis, each ``base^(-2k/w)``.
+      (interleaved), Flux, of axes (16, 56, 56): axis after axis, each ``base^(-2k/w)``.
     - "pixels" (interleaved), timm with ``in_pixels=True`` and rotary-embedding-torch with
       ``freqs_for="pixel"``: axis after axis, each pi times w/2 numbers from 1 to ``max_freq / 2``,
       evenly spaced if `linear_bands`, else as powers.
@@ -155,7 +158,8 @@ def axial_plan(
         How many channels turn, from the first one of a head.
     axes : int or sequence of int, optional
         How many axes share the channels, or how many channels each of them has, even and `dim`
-        together. All but "lucidrains", "flux" and "pixels" have two.
+        together. Default: 2, and three in the ratio 2 : 7 : 7 for "flux". Only "lucidrains", "flux"
+        and "pixels" may have others.
     convention : str
         One of the names above.
     base : float, optional
@@ -198,8 +202,8 @@ def axial_plan(
     >>> p = posenc.axial_positions((2, 3), convention="pixtral")
     >>> posenc.rope(np.ones((6, 8)), p, plan=plan).shape
     (6, 8)
-    >>> posenc.axial_plan(128, (16, 56, 56), convention="flux").rotary_dim
-    128
+    >>> np.bincount(posenc.axial_plan(128, convention="flux").axis)  # (16, 56, 56) channels
+    array([ 8, 28, 28])
     """
     fn = "axial_plan"
     rule = _RULES[check.choice(fn, "convention", convention, tuple(_RULES))]
@@ -220,8 +224,8 @@ def axial_plan(
         if max_freq is not None or linear:
             name, got = ("linear_bands", linear) if linear else ("max_freq", max_freq)
             fail(ValueError, fn, name, 'may be given under "pixels" only', got)
-        base = rule.base if base is None else base
-        form = f"base {number(fn, 'base', base, positive=True):.10g}"
+        base = number(fn, "base", rule.base if base is None else base, positive=True)
+        form = f"base {base:.10g}"
         if convention == "pixtral":
             text = _powers(fn, dim, base)
             freqs = text[0::2] + text[1::2]
@@ -274,7 +278,8 @@ def axial_positions(
     -------
     ndarray
         ``(axes, cells + extra_tokens)``, int64 or float64: rows first, then columns, of the cells
-        in row-major order. ``reshape(axes, *shape)`` gives the grid back if there is no merge.
+        in row-major order. For an x of (batch, rows, columns, dim), without extra tokens and merge,
+        `rope` takes the grid with an axis for the batch: ``reshape(axes, 1, *shape)``.
 
     Raises
     ------
@@ -290,7 +295,7 @@ def axial_positions(
 
     Examples
     --------
-    >>> import posenc
+    >>> import numpy as np, posenc
     >>> posenc.axial_positions((2, 3), convention="llama4", extra_tokens=1)
     array([[1, 1, 1, 2, 2, 2, 0],
            [1, 2, 3, 1, 2, 3, 0]])
@@ -300,6 +305,13 @@ def axial_positions(
     >>> posenc.axial_positions((1, 2), convention="dinov3")
     array([[ 0. ,  0. ],
            [-0.5,  0.5]])
+
+    Images that are grids of 4 x 6 patches:
+
+    >>> p = posenc.axial_positions((4, 6), convention="pixtral").reshape(2, 1, 4, 6)
+    >>> plan, x = posenc.axial_plan(8, convention="pixtral"), np.ones((4, 4, 6, 8))
+    >>> posenc.rope(x, p, plan=plan).shape
+    (4, 4, 6, 8)
     """
     fn = "axial_positions"
     rule = _RULES[check.choice(fn, "convention", convention, tuple(_RULES))]
@@ -361,14 +373,18 @@ def _bands(count: int, top: float, linear: bool) -> list[Fraction]:
 
 
 def _powers(fn: str, width: int, base: float) -> list[Fraction]:
-    with check.named(fn, frequencies="base"):
-        return [Fraction(f) for f in scaled_frequencies(width, base=base, fn=fn)[0]]
+    return [Fraction(f) for f in scaled_frequencies(width, base=base, fn=fn)[0]]
 
 
-def _widths(fn: str, dim: int, axes: int | Sequence[int], convention: Convention) -> list[int]:
+def _widths(fn: str, dim: int, axes: Axes | None, convention: Convention) -> list[int]:
     """How many channels each axis has."""
     if dim > WIDEST:
         fail(ValueError, fn, "dim", f"must be at most {WIDEST}", dim)
+    if axes is None and convention == "flux":
+        if dim % 32:
+            fail(ValueError, fn, "dim", "must be a multiple of 32, or axes be given", dim)
+        return [dim // 8, dim // 16 * 7, dim // 16 * 7]
+    axes = 2 if axes is None else axes
     if isinstance(axes, (int, np.integer)):
         n = min(positive_int(fn, "axes", axes), _MOST_AXES + 1)
         name, wanted, widths = "dim", f"must be a multiple of {2 * n}", [dim // n] * n

@@ -1,6 +1,7 @@
 """posenc.axial: which axis turns which pair, how fast, and where the cells of a grid are."""
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import RopePlan, axial_plan, axial_positions, mrope_plan, rope, rope_plan, rope_tables
+from posenc.scaling import scaled_frequencies, scaled_head
 
 DATA = Path(__file__).parent / "data"
 MROPE = json.loads((DATA / "mrope.json").read_text())
@@ -119,18 +121,25 @@ def test_axis_of_every_pair(sections, interleaved):
 
 
 @pytest.mark.parametrize(
-    "sections, interleaved, counts",
+    "dim, sections, interleaved, counts",
     [
-        ([16, 24, 24], False, [16, 24, 24]),
-        ([24, 20, 20], True, [24, 20, 20]),
-        ([11, 11, 10], True, [11, 11, 10]),
-        ([2, 3, 3], True, [3, 3, 2]),  # no room for a third pair of width
-        ([8, 12, 12], True, [11, 11, 10]),
+        (128, [16, 24, 24], False, [16, 24, 24]),
+        (128, [24, 20, 20], True, [24, 20, 20]),
+        (64, [11, 11, 10], True, [11, 11, 10]),
+        (16, [2, 3, 3], True, [3, 3, 2]),  # no room for a third pair of width
+        (64, [8, 12, 12], True, [11, 11, 10]),
+        (72, [8, 12, 12], True, [12, 12, 12]),  # GenLIP, and the default of timm: 32 of 36
+        (16, [4, 4, 0], False, [4, 4]),
+        (16, [0, 4, 4], False, [0, 4, 4]),
+        (16, [3, 0, 8], True, [6, 0, 2]),
+        (16, [0, 0, 0], True, [8]),
     ],
 )
-def test_pairs_of_published_sections(sections, interleaved, counts):
-    plan = mrope_plan(2 * sum(sections), sections, interleaved=interleaved)
+def test_pairs_of_each_axis(dim, sections, interleaved, counts):
+    plan = mrope_plan(dim, sections, interleaved=interleaved)
     np.testing.assert_array_equal(np.bincount(plan.axis), counts)
+    scaling = {"mrope_section": sections, "mrope_interleaved": interleaved}
+    assert scaled_head("f", dim, scaling).axis == plan.axis.tolist()
 
 
 def test_pairs_left_over_stay_on_time():
@@ -173,22 +182,29 @@ def test_mrope_layouts():
     [
         ((0, [1, 1, 1]), {}, "ValueError mrope_plan: dim: must be at least 1, got 0"),
         ((16.0, [4, 2, 2]), {}, "TypeError mrope_plan: dim: must be an integer"),
-        ((15, [4, 2, 2]), {}, "ValueError mrope_plan: dim: must be even and at most 15, got 15"),
+        ((15, [4, 2, 2]), {}, "ValueError mrope_plan: dim: must be even and at most 16384, got 15"),
         ((1 << 20, [4, 2, 2]), {}, "ValueError mrope_plan: dim: must be even and at most 16384"),
         ((16, [4, 2, 2]), {"rotary_dim": 18}, "ValueError mrope_plan: rotary_dim: must be even"),
         ((16, [4, 2, 2]), {"rotary_dim": 15}, "ValueError mrope_plan: rotary_dim: must be even"),
-        ((16, [4, 2, 1]), {}, "ValueError mrope_plan: sections: must be 3 numbers of pairs that"),
-        ((16, [8, 0, 0]), {}, "ValueError mrope_plan: sections: must be 3 numbers"),
-        ((16, [9, -2, 1]), {}, "ValueError mrope_plan: sections: must be 3 numbers"),
-        ((16, [4, 4]), {}, "ValueError mrope_plan: sections: must be 3 numbers of pairs that"),
-        ((16, []), {}, "ValueError mrope_plan: sections: must be 3 numbers of pairs that"),
-        ((16, [2, 2, 2, 2]), {}, "ValueError mrope_plan: sections: must be 3 numbers of pairs"),
+        ((16, [4, 2, 1]), {}, "ValueError mrope_plan: sections: must add up to 8 pairs, got 7"),
+        ((16, [8, 1, 0]), {}, "ValueError mrope_plan: sections: must add up to 8 pairs, got 9"),
+        (
+            (16, [9, -2, 1]),
+            {},
+            "ValueError mrope_plan: sections: must be 3 whole numbers from 0 to",
+        ),
+        ((16, [9, 0, 0]), {"interleaved": True}, "ValueError mrope_plan: sections: must be 3 whol"),
+        ((16, [4, -1, 0]), {"interleaved": True}, "ValueError mrope_plan: sections: must be 3 who"),
+        ((16, [4, 4]), {}, "ValueError mrope_plan: sections: must be 3 whole numbers from 0 to 8"),
+        ((16, []), {}, "ValueError mrope_plan: sections: must be 3 whole numbers from 0 to 8"),
+        ((16, [2, 2, 2, 2]), {}, "ValueError mrope_plan: sections: must be 3 whole numbers"),
         ((16, [4.0, 2, 2]), {}, "TypeError mrope_plan: sections: must be an integer, got float"),
         ((16, 8), {}, "TypeError mrope_plan: sections: must be a sequence of integers, got int"),
         ((16, "422"), {}, "TypeError mrope_plan: sections: must be a sequence of integers"),
         ((16, [4, 2, 2]), {"base": 0}, "ValueError mrope_plan: base: must be finite and above 0"),
         ((16, [4, 2, 2]), {"base": "1e4"}, "TypeError mrope_plan: base: must be a real number"),
         ((16, [4, 2, 2]), {"base": np.nan}, "ValueError mrope_plan: base: must be finite"),
+        ((16, [4, 2, 2]), {"base": 5e-324}, "ValueError mrope_plan: base: must give frequencies"),
         ((16, [4, 2, 2]), {"layout": "neox"}, "ValueError mrope_plan: layout: must be"),
         ((16, [4, 2, 2]), {"interleaved": 1}, "TypeError mrope_plan: interleaved: must be True"),
     ],
@@ -243,10 +259,14 @@ def right_pairs(convention, widths, base=None, max_freq=224.0, linear=False):
 def cases():
     for convention in CONVENTIONS:
         for dim in (4, 16, 72, 128):
-            yield convention, dim, {}, [dim // 2] * 2
+            yield convention, dim, {"axes": 2}, [dim // 2] * 2
+            if convention != "flux":
+                yield convention, dim, {}, [dim // 2] * 2
     for convention in CONVENTIONS:
         if convention != "pixels":
-            yield convention, 64, {"base": 3.7}, [32, 32]
+            yield convention, 64, {"axes": 2, "base": 3.7}, [32, 32]
+    for dim in (32, 64, 128):
+        yield "flux", dim, {}, [dim // 8, dim * 7 // 16, dim * 7 // 16]
     for convention in ANY_AXES:
         yield convention, 128, {"axes": (16, 56, 56)}, [16, 56, 56]
         yield convention, 96, {"axes": 3}, [32, 32, 32]
@@ -274,7 +294,7 @@ def test_frequencies_and_axes(convention, dim, more, widths):
 @by_convention
 def test_tables_are_correctly_rounded(convention):
     """So the frequencies behind inv_freq are known to far more than its 53 bits."""
-    plan = axial_plan(16, convention=convention)
+    plan = axial_plan(16, 2, convention=convention)
     n = 2 * 8
     p = np.random.default_rng(8).integers(-(2**53), 2**53, (2, n))
     p[:, :3] = [[0, 1, 2**53], [3, 0, -7]]
@@ -363,9 +383,8 @@ def test_llama4_by_its_code():
 @by_convention
 def test_rope_turns_each_pair_by_its_axis(convention):
     shape = (4, 6)
-    plan = axial_plan(24, convention=convention)
-    if convention == "flux":
-        plan = axial_plan(24, (4, 8, 12), convention=convention)
+    axes = (4, 8, 12) if convention == "flux" else 2
+    plan = axial_plan(24, axes, convention=convention)
     positions = axial_positions(shape, convention=convention, extra_tokens=2)
     x = np.random.default_rng(9).standard_normal((2, 3, 26, 40))
     got = rope(x, positions, plan=plan)
@@ -394,9 +413,7 @@ def test_blocks_of_channels_are_plain_rope(convention):
 
 @by_convention
 def test_tokens_at_position_zero_stay(convention):
-    plan = axial_plan(16, convention=convention)
-    if convention == "flux":
-        plan = axial_plan(24, 3, convention=convention)
+    plan = axial_plan(32, convention=convention)
     p = axial_positions((2, 2), convention=convention, extra_tokens=3)
     x = np.random.default_rng(12).standard_normal((7, plan.rotary_dim)).astype(np.float32)
     extra = np.s_[4:] if convention == "llama4" else np.s_[:3]
@@ -406,7 +423,7 @@ def test_tokens_at_position_zero_stay(convention):
 
 @by_convention
 def test_scores_depend_on_differences(convention):
-    plan = axial_plan(16, convention=convention)
+    plan = axial_plan(16, 2, convention=convention)
     rng = np.random.default_rng(13)
     q, k = rng.standard_normal((2, 1, 16))
     a, b, shift = rng.integers(0, 50, (3, 2, 1))
@@ -423,6 +440,46 @@ def test_attention_factor_of_a_plan_with_axes(layout):
     y = rope(x, axial_positions((2, 3), convention="eva"), plan=plan)
     ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x, axis=-1)
     np.testing.assert_allclose(ratio, 1.25, rtol=1e-15 * 8)
+
+
+@by_convention
+def test_a_plan_fits_the_positions_of_its_convention(convention):
+    """By default, too; and a grid of tokens is turned as the row of its tokens."""
+    plan, more = axial_plan(64, convention=convention), {}
+    if convention == "qwen2_vl":
+        more["merge"] = 1
+    p = axial_positions((4, 6), convention=convention, **more)
+    assert len(p) == plan.axis.max() + 1
+    for batch in (1, 2, 4):  # 4 is the number of rows, too
+        x = np.random.default_rng(15).standard_normal((batch, 4, 6, 64))
+        right = rope(x.reshape(batch, 24, 64), p, plan=plan).reshape(x.shape)
+        np.testing.assert_array_equal(rope(x, p.reshape(-1, 1, 4, 6), plan=plan), right)
+
+
+BASES = [np.array(1e4), np.array(10000), Decimal(10000), Fraction(10000), np.float32(1e4), 10000]
+NO_BASES = ["1e4", b"1", True, np.True_, 1e4 + 0j, np.complex64(1), np.array([1e4]), [1e4]]
+NO_BASES += [np.array("1e4"), np.array(1e4, object), np.datetime64(5, "s"), Decimal("sNaN")]
+MAKERS = {
+    "rope": lambda base: rope(np.ones((3, 8)), base=base),
+    "rope_plan": lambda base: rope_plan(8, base=base).inv_freq,
+    "rope_plan, scaled": lambda base: rope_plan(8, base=base, scaling={}).inv_freq,
+    "xpos_plan": lambda base: posenc.xpos_plan(8, base=base).inv_freq,
+    "mrope_plan": lambda base: mrope_plan(8, [2, 1, 1], base=base).inv_freq,
+    "axial_plan": lambda base: axial_plan(8, convention="eva", base=base).inv_freq,
+    "scaled_frequencies": lambda base: np.array(scaled_frequencies(8, base=base)[0], float),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_kind_of_base_everywhere(name):
+    make = MAKERS[name]
+    for base in BASES:
+        np.testing.assert_array_equal(make(base), make(1e4))
+    fn = name.partition(",")[0]
+    for base in NO_BASES:
+        assert error_of(make, base).startswith(f"TypeError {fn}: base: must be a ")
+    for base in (Decimal("NaN"), Decimal("1e400"), 10**400, np.array(-1.0), Decimal(0)):
+        assert error_of(make, base).startswith(f"ValueError {fn}: base: must be ")
 
 
 # --- positions of grids ---------------------------------------------------------------------------
@@ -520,6 +577,7 @@ def test_extra_tokens(convention):
         ((17,), {"convention": "pixtral"}, "ValueError axial_plan: dim: must be a multiple of 4"),
         ((2,), {"convention": "eva"}, "ValueError axial_plan: dim: must be a multiple of 4, got 2"),
         ((20, 3), {"convention": "flux"}, "ValueError axial_plan: dim: must be a multiple of 6"),
+        ((48,), {"convention": "flux"}, "ValueError axial_plan: dim: must be a multiple of 32, or"),
         ((24, 3), {"convention": "eva"}, "ValueError axial_plan: axes: must be 2 of one width"),
         ((16, (4, 12)), {"convention": "eva"}, "ValueError axial_plan: axes: must be 2 of one"),
         ((16, (4, 8)), {"convention": "flux"}, "ValueError axial_plan: axes: must be even widths"),
@@ -543,6 +601,7 @@ def test_extra_tokens(convention):
             {"convention": "pixels", "base": 10.0},
             "ValueError axial_plan: base: must be None",
         ),
+        ((16,), {"convention": "eva", "base": 1e-300}, "ValueError axial_plan: base: must give"),
         ((16,), {"convention": "eva", "layout": "x"}, "ValueError axial_plan: layout: must be"),
         ((16,), {"convention": "eva", "max_freq": 10}, "ValueError axial_plan: max_freq: may be"),
         ((16,), {"convention": "eva", "linear_bands": True}, "ValueError axial_plan: linear_bands"),
