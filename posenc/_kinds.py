@@ -18,7 +18,7 @@ _ALIASES = (
     ("num_attention_heads", "n_head n_heads decoder_num_attention_heads"),
     ("num_hidden_layers", "n_layer n_layers num_layers decoder_num_hidden_layers"),
     ("max_position_embeddings", "n_positions max_seq_len model_max_length seq_length"),
-    ("head_dim", "kv_channels attention_head_dim"),
+    ("head_dim", "attention_head_dim kv_channels"),
     ("layer_types", "layers_block_type"),
 )
 _PADDED = ("layer_types", "rope_theta", "partial_rotary_factors")  # by layers that only predict

@@ -231,6 +231,9 @@ class Reader(Layers):
         start = recipe.head_dim - recipe.dim if self.model.last else 0
         plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=attention)
         notes = scaling_notes(parameters, recipe.base, seq_len, self.max_position)
+        if axis is not None:
+            grid = self.model.order == "rows and columns"
+            plan.notes["axes"] = ("row", "column") if grid else ("time", "height", "width")
         plan.notes.update(
             notes,
             model_type=self.source.model_type,

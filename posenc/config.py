@@ -229,7 +229,7 @@ def describe(path: Config, layer: int | None = None) -> str:
         kind = f" ({recipe.layer_type})" if recipe.layer_type and len(groups) > 1 else ""
         head = [f"{reader.source.model_type}, {which}{kind}"]
         if recipe.parameters is None:
-            lines = [*head, "no rotary embedding (NoPE)"]
+            lines = [*head, "no attention" if recipe.idle else "no rotary embedding (NoPE)"]
             if recipe.temperature is not None:
                 lines.append(f"{'temperature':<18}{recipe.temperature}")
             parts.append("\n".join(lines))

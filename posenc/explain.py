@@ -26,9 +26,9 @@ def explain_plan(plan: RopePlan) -> str:
     Returns
     -------
     str
-        Method, base, trained and extended length, attention factor, wavelengths; how many pairs
-        are kept as without scaling, stretched by the full factor, or blended between; and the pairs
-        one by one, or a choice of them.
+        Method, base, trained and extended length, attention factor, wavelengths in tokens, or in
+        what the positions are counted in; how many pairs are kept as without scaling, stretched by
+        the full factor, or blended between; and the pairs one by one, or a choice of them.
 
     Examples
     --------
@@ -52,7 +52,8 @@ def explain_plan(plan: RopePlan) -> str:
     """
     notes, freq = plan.notes, plan.inv_freq
     plain = _plain(plan)
-    kinds = [_pair(w, p, notes.get("factor")) for w, p in zip(freq, plain, strict=True)]
+    listed = notes.get("method") == "longrope"  # whose factors are the pairs' own
+    kinds = [_pair(w, p, notes.get("factor"), listed) for w, p in zip(freq, plain, strict=True)]
     rows = {
         "method": _method(notes),
         "base": f"{notes['base']:.10g}" if notes.get("base") else None,
@@ -67,23 +68,32 @@ def explain_plan(plan: RopePlan) -> str:
         if notes.get("score_factor")
         else None,
         "temperature": notes.get("temperature"),
-        "wavelengths": _wavelengths(freq),
+        "wavelengths": _wavelengths(freq, _unit(plan)),
         "pairs": ", ".join(
             f"{kinds.count(kind)} {kind}"
-            for kind in ("kept", "blended", "stretched", "still")
+            for kind in ("kept", *(("divided",) if listed else ("blended", "stretched")), "still")
             if kind != "still" or "still" in kinds
         )
         if notes.get("base")
         else None,
     }
     lines = [f"{name:<18}{text}" for name, text in rows.items() if text is not None]
-    lines.append("pair  wavelength  of plain")
+    lines.append("pair  wavelength" + ("  of plain" if plain.any() else ""))
     for i in _shown(kinds):
         wave = f"{2 * np.pi / freq[i]:.4g}" if freq[i] else "none"
-        ratio = f"{freq[i] / plain[i]:.4g}" if plain[i] else ""
-        axis = f"  axis {plan.axis[i]}" if plan.axis.any() else ""
-        lines.append(f"{i:4}  {wave:>10}  {ratio:>8}  {kinds[i]}{axis}".rstrip())
+        ratio = f"  {freq[i] / plain[i]:8.4g}" if plain[i] else ""
+        axis = f"axis {plan.axis[i]}" if plan.axis.any() else ""
+        lines.append("  ".join(filter(None, (f"{i:4}  {wave:>10}{ratio}", kinds[i], axis))))
     return "\n".join(lines)
+
+
+def _unit(plan: RopePlan) -> str:
+    """What the positions are counted in."""
+    grid, _, convention = str(plan.notes.get("method")).partition(", ")
+    if grid == "axial":
+        spread = convention.startswith(("dinov3", "pixels"))
+        return "units, of a grid from -1 to 1" if spread else "patches"
+    return "tokens" if plan.notes.get("base") and not plan.axis.any() else "positions"
 
 
 def _plain(plan: RopePlan) -> Array:
@@ -95,13 +105,15 @@ def _plain(plan: RopePlan) -> Array:
     return np.asarray(float(base) ** (-2 * np.arange(len(plan.inv_freq)) / width))
 
 
-def _pair(w: float, plain: float, factor: float | None) -> str:
+def _pair(w: float, plain: float, factor: float | None, listed: bool) -> str:
     if not w:
         return "still"
     if not plain:
         return ""
     if abs(w / plain - 1) < 1e-9:
         return "kept"
+    if listed:
+        return "divided"
     return "stretched" if factor is None or w / plain < (1 + 1e-9) / factor else "blended"
 
 
@@ -128,8 +140,9 @@ def _method(notes: Mapping[str, Any]) -> str:
 
 def _length(notes: Mapping[str, Any]) -> str | None:
     trained, extended = notes.get("trained"), notes.get("extended")
-    if trained is None:
-        return None if extended is None else f"{extended} in the config"
+    if trained is None or notes.get("method") == "default":  # nothing says what it was trained on
+        longest = extended or trained
+        return f"{longest} in the config" if longest else None
     return f"{trained} trained" + (f", {extended} extended" if extended else "")
 
 
@@ -142,12 +155,16 @@ def _channels(plan: RopePlan) -> str:
 def _axes(plan: RopePlan) -> str | None:
     if not plan.axis.any():
         return None
-    counts = np.bincount(plan.axis)
-    return ", ".join(f"{n} pairs on axis {axis}" for axis, n in enumerate(counts))
+    mrope = str(plan.notes.get("method")).startswith("mrope")
+    names = plan.notes.get("axes", ("time", "height", "width") if mrope else ())
+    said = [f" ({name})" for name in names] + [""] * len(plan.axis)
+    counts = np.bincount(plan.axis, minlength=len(names))
+    parts = [f"{n} on axis {axis}{said[axis]}" for axis, n in enumerate(counts)]
+    return ", ".join(parts).replace(" on", " pairs on", 1)
 
 
-def _wavelengths(freq: Array) -> str:
+def _wavelengths(freq: Array, unit: str) -> str:
     moving = freq[freq > 0]
     if not len(moving):
         return "none: nothing turns"
-    return f"{2 * np.pi / moving.max():.4g} to {2 * np.pi / moving.min():.4g} tokens"
+    return f"{2 * np.pi / moving.max():.4g} to {2 * np.pi / moving.min():.4g} {unit}"

@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 
 import posenc
 from posenc import plan_from_config
+from posenc._models import MODELS as TYPES
 from posenc.config import attention_temperature, describe, explain_plan
 
 CONFIGS = pathlib.Path(__file__).parent / "data" / "configs"
@@ -502,12 +503,30 @@ def test_explain_without_notes():
         "method            given frequencies",
         "channels          0 to 3 turn, half layout",
         "attention factor  1",
-        "wavelengths       6.283 to 6.283 tokens",
-        "pair  wavelength  of plain",
+        "wavelengths       6.283 to 6.283 positions",
+        "pair  wavelength",
         "   0       6.283",
-        "   1        none            still",
+        "   1        none  still",
     ]
     assert "nothing turns" in explain_plan(posenc.RopePlan([0.0]))
+
+
+def test_explain_says_what_positions_are():
+    """Patches of a grid, parts of its width where that is 2, and neither for axes of all sorts."""
+    for plan, last, row in (
+        (posenc.axial_plan(16, convention="pixtral"), "1.987e+04 patches", "       6.283  axis 0"),
+        (
+            posenc.axial_plan(16, convention="dinov3"),
+            "1 to 31.62 units, of a grid from -1 to 1",
+            "           1  axis 0",
+        ),
+        (posenc.mrope_plan(8, [2, 1, 1]), "6283 positions", "       6.283         1  kept  axis 0"),
+        (posenc.rope_plan(8), "6283 tokens", "       6.283         1  kept"),
+    ):
+        lines = plan.explain().splitlines()
+        assert any(line.startswith("wavelengths") and line.endswith(last) for line in lines)
+        assert lines[-len(plan.inv_freq)] == f"   0{row}"
+        assert ("of plain" in lines[-len(plan.inv_freq) - 1]) == ("kept" in row)
 
 
 def test_describe_all_kinds_of_layers():
@@ -519,7 +538,9 @@ def test_describe_all_kinds_of_layers():
     assert one.startswith("llama4_text, layer 3\nno rotary embedding (NoPE)")
     assert "layers 5, 11, 17, ... (full_attention)" in describe(CONFIGS / "gemma-3-12b.json")
     assert "as up to 4096 tokens" in describe(CONFIGS / "phi-3.5-mini.json")
-    assert "20 pairs on axis 1" in describe(CONFIGS / "qwen3-vl-8b.json")
+    said = "24 pairs on axis 0 (time), 20 on axis 1 (height), 20 on axis 2 (width)"
+    assert said in describe(CONFIGS / "qwen3-vl-8b.json")
+    assert "1 kept, 47 divided" in describe(CONFIGS / "phi-3.5-mini.json")
 
 
 # Untrusted input
@@ -859,3 +880,225 @@ APERTUS = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
 }
+
+
+# Every model type that transformers has a rotary embedding for
+
+AUDIT = json.loads((CONFIGS.parent / "models.json").read_text())["cases"]
+APART = {name for name, model in TYPES.items() if model.mla}
+
+
+@pytest.mark.parametrize(
+    "case", AUDIT, ids=[f"{i}-{c['config']['model_type']}" for i, c in enumerate(AUDIT)]
+)
+def test_every_model_of_transformers(case):
+    """Its class was executed: frequencies, attention factor, and what a vector is turned to."""
+    config = case["config"]
+    for layer, *expected in case["layers"]:
+        plan = plan_from_config(config, layer=layer)
+        if not expected:
+            assert plan is None
+            continue
+        pairs, some, total, attention, turned = expected
+        assert len(plan.inv_freq) == pairs
+        got = plan.inv_freq[[1, pairs // 3, pairs - 1]]
+        assert (np.abs(got - some) <= 2 * FLOAT32 * np.abs(got)).all()
+        assert plan.inv_freq.sum() == pytest.approx(total, rel=2 * FLOAT32)
+        assert plan.attention_factor == pytest.approx(attention, rel=1e-11)
+        head = config["head_dim"] if plan.start else plan.notes["head_dim"]
+        x = np.cos(1.0 + 0.37 * np.arange(head))
+        axes = 1 + plan.axis.max()
+        y = posenc.rope(x[None], [[3], [5], [8]][:axes] if axes > 1 else [3], plan=plan)[0]
+        kind = config["model_type"].removesuffix("_text")
+        if kind in APART and config.get("rope_interleave", True) and plan.layout != "half":
+            y = y if kind in IN_PLACE else posenc.to_half(y)
+        assert (y * np.sin(2.0 + 0.61 * np.arange(head))).sum() == pytest.approx(turned, abs=5e-6)
+
+
+IN_PLACE = ("deepseek_v2", "hy_v4_vl")  # MLA that does not come out in half layout
+
+
+def test_every_type_is_tested():
+    """Or is among the published ones, or its authors' own code, or has no rotary embedding."""
+    tested = {c["config"]["model_type"] for c in AUDIT} | {"roformer", *AUTHORS}
+    tested |= {name.removesuffix("_model").removesuffix("_text") for name in tested}
+    assert {n for n in set(TYPES) - tested if TYPES[n].nope != "all"} == set()
+
+
+# Not part of transformers: what their authors' code does, with the sizes they publish.
+SIZES_7B = {"hidden_size": 4096, "num_attention_heads": 32}
+AUTHORS = {
+    "chatglm": ({**SIZES_7B, "kv_channels": 128, "rope_ratio": 500}, INTERLEAVED, 64, 5000000),
+    "baichuan": ({**SIZES_7B, "max_position_embeddings": 4096}, HALF, 128, 10000),
+    "internlm2": ({**SIZES_7B, "rope_theta": 1000000}, HALF, 128, 1000000),
+    "kimi_k2": ({"qk_rope_head_dim": 64, "rope_theta": 50000}, INTERLEAVED, 64, 50000),
+    "mimo": ({**SIZES_7B, "rope_theta": 640000}, HALF, 128, 640000),
+    "minicpm": ({"hidden_size": 2304, "num_attention_heads": 36}, HALF, 64, 10000),
+    "minimax_text_01": (
+        {"head_dim": 128, "rotary_dim": 64, "rope_theta": 10000000},
+        HALF,
+        64,
+        10000000,
+    ),
+    "qwen": ({**SIZES_7B, "kv_channels": 128, "seq_length": 8192}, HALF, 128, 10000),
+}
+
+
+@pytest.mark.parametrize("name", AUTHORS)
+def test_authors_own_code(name):
+    config, layout, dim, base = AUTHORS[name]
+    plan = plan_from_config({"model_type": name, **config})
+    assert plan.layout == layout
+    assert plan.inv_freq.tolist() == [float(w) for w in plain(dim, base)]
+
+
+def test_qwen1_beyond_its_length():
+    """NTK by 3, 7, 15, ... as the length doubles; and queries that grow with the logarithm."""
+    config = {"model_type": "qwen", **AUTHORS["qwen"][0], "use_dynamic_ntk": True}
+    short = plan_from_config(config)
+    for seq_len, alpha in ((8192, 1), (8193, 3), (16384, 3), (16385, 7), (65537, 31)):
+        plan = plan_from_config(config, seq_len=seq_len)
+        base = 10000 * mpf(alpha) ** (mpf(128) / 126)
+        assert plan.inv_freq.tolist() == [float(w) for w in plain(128, base)]
+        assert plan_from_config(config | {"use_dynamic_ntk": False}, seq_len=seq_len) is not plan
+    assert same(plan_from_config(config | {"use_dynamic_ntk": False}, seq_len=65537), short)
+    grown = attention_temperature(config | {"use_logn_attn": True}, [0, 8191, 8192, 32767])
+    assert grown.tolist() == [1, 1] + [float(mpmath.log(n, 8192)) for n in (8193, 32768)]
+    assert attention_temperature(config, [32767]).tolist() == [1]
+
+
+# Types without a plan, and keys that take it away
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "bloom"}, "model_type: 'bloom' has ALiBi, no rotary embedding: see alibi"),
+        ({"model_type": "gpt2"}, "model_type: 'gpt2' has a learned table, no rotary"),
+        ({"model_type": "t5"}, "model_type: 't5' has buckets of relative positions, no rotary"),
+        ({"model_type": "nanochat"}, "model_type: 'nanochat' has a rotary embedding that turns b"),
+        (
+            {"model_type": "hunyuan_vl", "text_config": {"model_type": "hunyuan_vl_text"}},
+            "model_type: 'hunyuan_vl' has a rotary embedding that turns the two channels",
+        ),
+        (
+            {"model_type": "mistral_large4", "text_config": {}},
+            "model_type: 'mistral_large4' has a rotary embedding with trained frequencies",
+        ),
+        ({"model_type": "pixtral"}, 'the rotary embedding of a grid: see .*"pixtral"'),
+        (
+            {"model_type": "qwen2_5_vl", "patch_size": 14, "spatial_merge_size": 2},
+            "model_type: 'qwen2_5_vl' has the rotary embedding of a grid: see .*qwen2_vl",
+        ),
+        (
+            {"model_type": "llava", "text_config": {"model_type": "opt"}},
+            "text_config.model_type: 'opt' has a learned table",
+        ),
+        (
+            {"model_type": "falcon", "head_dim": 64, "alibi": True},
+            r"alibi: must be False .* ALiBi \(alibi_bias\), got True",
+        ),
+        (
+            {"model_type": "baichuan", "hidden_size": 5120, "num_attention_heads": 40},
+            "hidden_size: must be 4096 for a rotary embedding, as else there is ALiBi",
+        ),
+        (
+            {"model_type": "chatglm", "kv_channels": 128, "position_encoding_2d": True},
+            "position_encoding_2d: must be False",
+        ),
+        ({"model_type": "esm", "head_dim": 64}, "position_embedding_type: must be 'rotary'"),
+    ],
+)
+def test_no_plan_for_it(config, message):
+    with pytest.raises(ValueError, match=f"^plan_from_config: .*{message}"):
+        plan_from_config(config)
+
+
+def test_no_rotary_embedding():
+    for config in (
+        {"model_type": "jamba"},
+        {"model_type": "granitemoehybrid", "head_dim": 64, "position_embedding_type": "nope"},
+        {"model_type": "zamba2", "head_dim": 64},
+        {"model_type": "olmo_hybrid", "head_dim": 64, "rope_parameters": {"rope_theta": None}},
+    ):
+        assert plan_from_config(config) is None
+
+
+def test_layers_without_attention():
+    """They have no plan; without a layer number the others count."""
+    types = ["linear_attention"] * 3 + ["full_attention"]
+    config = {"model_type": "qwen3_next", "num_hidden_layers": 4, "layer_types": types}
+    assert plan_from_config(config, layer=0) is None
+    assert same(plan_from_config(config), plan_from_config(config, layer=3))
+    assert "linear_attention)\nno attention" in describe(config)
+
+
+def test_heads_of_single_layers():
+    """What transformers saves of Gemma 4: the width of the head, layer by layer."""
+    config = {"model_type": "gemma4_text", "head_dim": 256, "num_hidden_layers": 12}
+    assert plan_from_config(config, layer=5).rotary_dim == 512
+    own = {"05": {"head_dim": 384}, "11": {"num_key_value_heads": 1}}
+    for key in ("05", 5, "5"):
+        layers = {**config, "per_layer_config": {**own, key: {"head_dim": 384}}}
+        assert plan_from_config(layers, layer=5).rotary_dim == 384
+        assert plan_from_config(layers, layer=11).rotary_dim == 256
+    assert plan_from_config({**config, "per_layer_config": {}}, layer=5).rotary_dim == 256
+    for wrong in ([], {"a": {}}, {"05": 5}, {-1: {}}, {"10000": {}}):
+        with pytest.raises(ValueError, match="per_layer_config: must "):
+            plan_from_config({**config, "per_layer_config": wrong}, layer=5)
+
+
+def test_odd_part_of_a_head():
+    """transformers turns one channel more, with the exponents of the odd width."""
+    config = {"model_type": "glm4_moe", "hidden_size": 4096, "num_attention_heads": 96}
+    plan = plan_from_config(config)  # 21 of 42
+    assert plan.rotary_dim == 22
+    assert plan.inv_freq.tolist() == [float(mpf(10000) ** (-mpf(2 * i) / 21)) for i in range(11)]
+    with pytest.raises(ValueError, match="hidden_size: must be a multiple of 96 heads, got 4096"):
+        plan_from_config({**config, "model_type": "llama"})
+
+
+def test_deepseek_v4():
+    """Its old spelling: the last 64 channels of 512, by two bases, yarn without its temperature."""
+    yarn4 = {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536}
+    config = {
+        "model_type": "deepseek_v4",
+        "head_dim": 512,
+        "qk_rope_head_dim": 64,
+        "rope_theta": 10000,
+        "compress_rope_theta": 160000,
+        "rope_scaling": {**yarn4, "beta_fast": 32, "beta_slow": 1},
+        "compress_ratios": [0, 4, 128],
+    }
+    plans = [plan_from_config(config, layer=i) for i in range(3)]
+    assert [(p.start, p.rotary_dim, p.layout) for p in plans] == [(448, 64, INTERLEAVED)] * 3
+    assert same(plans[1], plans[2])
+    assert plans[0].inv_freq.tolist() == [float(w) for w in plain(64, 10000)]
+    low, high = (pair_of(64, 160000, 65536, turns) for turns in (32, 1))
+    expected = yarn(64, 160000, 16, 65536, mpmath.floor(low), mpmath.ceil(high))
+    assert plans[1].inv_freq.tolist() == [float(w) for w in expected]
+    assert plans[1].attention_factor == 1
+
+
+def test_lists_by_layer_with_those_that_predict():
+    """Step 3.5: bases and widths layer by layer, with one more of each for what is predicted."""
+    config = {
+        "model_type": "step3p5",
+        "head_dim": 128,
+        "num_hidden_layers": 2,
+        "num_nextn_predict_layers": 1,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "rope_theta": [5000000.0, 10000.0, 10000.0],
+        "partial_rotary_factors": [0.5, 1.0, 1.0],
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    }
+    full, local = (plan_from_config(config, layer=i) for i in range(2))
+    assert full.inv_freq.tolist() == [float(w) for w in linear(64, 5000000, 2)]
+    assert local.inv_freq.tolist() == [float(w) for w in plain(128, 10000)]
+
+
+def test_base_of_dbrx():
+    config = {"model_type": "dbrx", "d_model": 6144, "n_heads": 48, "attn_config": {}}
+    assert plan_from_config(config).notes["base"] == 10000
+    config["attn_config"] = {"rope_theta": 500000}
+    assert same(plan_from_config(config), posenc.rope_plan(128, base=500000.0, layout="half"))
