@@ -653,7 +653,7 @@ def test_notes_and_explain():
     assert {"method": "default", "base": 1e4, "head_dim": 8}.items() <= plain.notes.items()
     assert "method            default" in plain.explain()
     sections = {"rope_type": "default", "mrope_section": [1, 1, 2]}
-    assert "2 pairs on axis 2" in rope_plan(8, scaling=sections).explain()
+    assert "2 on axis 2" in rope_plan(8, scaling=sections).explain()
     assert "attention factor  2" in RopePlan([1.0], attention_factor=2.0).explain()
 
 
