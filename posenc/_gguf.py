@@ -14,52 +14,58 @@ from .sinusoidal import Layout
 __all__ = ["is_gguf", "read_gguf"]
 
 # Architectures of llama.cpp, by the model type whose layers they have. The layout is theirs, not
-# that of the Hugging Face checkpoint: converting a Llama turns its weights back to interleaved.
+# that of the Hugging Face checkpoint: converting a Llama turns its weights back to interleaved, and
+# those of GLM-4V to half.
 _INTERLEAVED = {
-    "llama": "llama",
-    "llama4": "llama4",
-    "mistral3": "ministral3",
-    "olmo": "olmo",
+    **{
+        name: name
+        for name in (
+            "arcee baichuan chameleon chatglm cohere2 ernie4_5 granite granitemoe internlm2 llama "
+            "llama4 minicpm olmo smollm3"
+        ).split()
+    },
     "command-r": "cohere",
-    "cohere2": "cohere2",
     "deepseek2": "deepseek_v3",
-    "granite": "granite",
-    "smollm3": "smollm3",
-    "arcee": "arcee",
+    "ernie4_5-moe": "ernie4_5_moe",
+    "glm-dsa": "glm_moe_dsa",
     "glm4": "glm4",
-    "ernie4_5": "ernie4_5",
+    "granitehybrid": "granitemoehybrid",
+    "mistral3": "ministral3",
 }
 _HALF = {
-    "qwen2": "qwen2",
+    **{
+        name: name
+        for name in (
+            "afmoe apertus bitnet dbrx dots1 eurobert exaone exaone4 falcon gemma gemma2 gemma3 "
+            "gemma3n gemma4 jais2 lfm2 minicpm3 nemotron olmo2 olmoe phi3 phimoe qwen qwen2 qwen3 "
+            "seed_oss stablelm starcoder2"
+        ).split()
+    },
+    "exaone-moe": "exaone_moe",
+    "falcon-h1": "falcon_h1",
+    "gemma-embedding": "gemma3",
+    "glm4moe": "glm4_moe",
+    "gpt-oss": "gpt_oss",
+    "gptneox": "gpt_neox",
+    "hunyuan-dense": "hunyuan_v1_dense",
+    "hunyuan-moe": "hunyuan_v1_moe",
+    "jina-bert-v3": "jina_embeddings_v3",
+    "lfm2moe": "lfm2_moe",
+    "mimo2": "mimo_v2_flash",
+    "minimax-m2": "minimax_m2",
+    "modern-bert": "modernbert",
+    "nomic-bert": "nomic_bert",
+    "nomic-bert-moe": "nomic_bert",
+    "paddleocr": "paddleocr_vl",
+    "phi2": "phi",
     "qwen2moe": "qwen2_moe",
-    "qwen3": "qwen3",
+    "qwen2vl": "qwen2_vl",
     "qwen3moe": "qwen3_moe",
     "qwen3next": "qwen3_next",
-    "qwen2vl": "qwen2_vl",
     "qwen3vl": "qwen3_vl",
     "qwen3vlmoe": "qwen3_vl_moe",
     "qwen35": "qwen3_5",
-    "phi2": "phi",
-    "phi3": "phi3",
-    "phimoe": "phimoe",
-    "gemma": "gemma",
-    "gemma2": "gemma2",
-    "gemma3": "gemma3",
-    "gptneox": "gpt_neox",
-    "stablelm": "stablelm",
-    "starcoder2": "starcoder2",
-    "nemotron": "nemotron",
-    "olmo2": "olmo2",
-    "olmoe": "olmoe",
-    "gpt-oss": "gpt_oss",
-    "glm4moe": "glm4_moe",
-    "modern-bert": "modernbert",
-    "exaone4": "exaone4",
-    "apertus": "apertus",
-    "seed_oss": "seed_oss",
-    "bitnet": "bitnet",
-    "hunyuan-dense": "hunyuan_v1_dense",
-    "minimax-m2": "minimax_m2",
+    "qwen35moe": "qwen3_5_moe",
 }
 
 
@@ -98,12 +104,22 @@ def read_gguf(fn: str, path: Path) -> tuple[dict[str, Any], Model]:
     if name is None:
         known = ", ".join([*_INTERLEAVED, *_HALF])
         fail(ValueError, fn, "general.architecture", f"must be one of {known}", repr(arch))
+    own = {key.removeprefix(f"{arch}."): value for key, value in meta.items()}
+    if name == "olmo2" and own.get("attention.sliding_window"):
+        name = "olmo3"
     layout: Layout = "interleaved" if arch in _INTERLEAVED else "half"
+    if name == "glm4" and _sections(own):  # GLM-4V
+        layout = "half"
     # The file states every width, so that no share of the head is left to the model's type.
     model = dataclasses.replace(
-        MODELS[name], layout=layout, part=("", 1.0), mla=False, parameters={}, sizes=Model.sizes
+        MODELS[name],
+        layout=layout,
+        part=("", 1.0),
+        mla=False,
+        fixed=False,
+        parameters={},
+        sizes=Model.sizes,
     )
-    own = {key.removeprefix(f"{arch}."): value for key, value in meta.items()}
     return {"model_type": name, **_config(fn, name, model, own, tensors)}, model
 
 
@@ -132,8 +148,13 @@ def _config(
         "num_hidden_layers": own.get("block_count"),
         "max_position_embeddings": own.get("context_length"),
     }
-    if name == "deepseek_v3":  # the key has channels that do not turn before those that do
+    if model.nope == "full":  # of layers without a window, if others have one
+        config["sliding_window"] = own.get("attention.sliding_window") or None
+    if MODELS[name].mla:  # the key has channels that do not turn before those that do
         config["head_dim"] = config["rotary_dim"]
+    if name == "granitemoehybrid":
+        turns = own.get("rope.scaling.finetuned", True)
+        config["position_embedding_type"] = "rope" if turns else "nope"
     if model.local_base is not None and "rope.freq_base_swa" in own:
         config[model.local_base[0]] = own["rope.freq_base_swa"]
     pattern = own.get("attention.sliding_window_pattern")
@@ -143,10 +164,40 @@ def _config(
     elif pattern is not None:
         config["sliding_window_pattern"] = pattern
     config["rope_scaling"] = _scaling(fn, name, own, tensors)
-    sections = own.get("rope.dimension_sections")
-    if isinstance(sections, list):
-        config["rope_scaling"]["mrope_section"] = sections[:3]
+    if name == "gemma4":
+        _by_window(config, own)
+    if name == "ministral3":
+        config["rope_scaling"]["llama_4_scaling_beta"] = own.get("attention.temperature_scale")
+    if sections := _sections(own):
+        config["rope_scaling"]["mrope_section"] = sections
     return config
+
+
+def _sections(own: dict[str, Any]) -> list[Any] | None:
+    """The pairs of time, height and width; a fourth axis is 0 in every file there is."""
+    given = own.get("rope.dimension_sections")
+    return given[:3] if isinstance(given, list) and any(given) else None
+
+
+def _by_window(config: dict[str, Any], own: dict[str, Any]) -> None:
+    """Gemma 4: heads, bases and factors are those of full attention, others for windows."""
+    scaling = config["rope_scaling"]
+    factors = scaling.get("long_factor")
+    if factors:  # 1 for a pair that turns, 1e30 for one that does not
+        turning = [f < 1e30 for f in factors].count(True) / len(factors)
+        scaling = {"rope_type": "proportional", "partial_rotary_factor": turning}
+    local = own.get("attention.key_length_swa", config["head_dim"])
+    width = own.get("rope.dimension_count_swa", local)
+    share = width / local if type(local) is type(width) is int and local else 1.0
+    config["rope_scaling"] = {
+        "full_attention": {**scaling, "rope_theta": config.pop("rope_theta")},
+        "sliding_attention": {
+            "rope_theta": own.get("rope.freq_base_swa", 10000.0),
+            "partial_rotary_factor": share,
+        },
+    }
+    config |= {"global_head_dim": config["head_dim"], "head_dim": local}
+    config.pop("rotary_dim")
 
 
 def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +209,8 @@ def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -
     for key in ("yarn_ext_factor", "yarn_attn_factor"):
         if scaling.get(key, 1.0) not in (1.0, -1.0):
             fail(ValueError, fn, f"rope.scaling.{key}", "must be 1", scaling[key])
+    if scaling.get("alpha"):
+        fail(ValueError, fn, "rope.scaling.alpha", "must be 0", scaling["alpha"])
     trained = scaling.get("original_context_length", own.get("context_length"))
     result: dict[str, Any] = {"original_max_position_embeddings": trained}
     long, short = (tensors.get(f"rope_factors_{which}.weight") for which in ("long", "short"))
@@ -170,7 +223,8 @@ def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -
     if own_factors is not None:  # what a Llama 3 has been converted to
         result |= {"rope_type": "longrope", "attention_factor": 1.0}
         return result | dict.fromkeys(("long_factor", "short_factor"), own_factors.tolist())
-    kind, factor = scaling.get("type", "linear"), scaling.get("factor", 0.0)
+    factor = scaling.get("factor", own.get("rope.scale_linear", 0.0))
+    kind = scaling.get("type", "linear")
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
         return {"rope_type": "default"}
     if kind != "yarn":
@@ -179,7 +233,7 @@ def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -
     result |= {key: scaling.get(f"yarn_{key}") for key in ("beta_fast", "beta_slow")}
     if scaling.get("yarn_log_multiplier"):
         all_dim = float(scaling["yarn_log_multiplier"]) * 10
-        result |= {"mscale_all_dim": all_dim, "mscale": all_dim if name == "deepseek_v3" else 1.0}
+        result |= {"mscale_all_dim": all_dim, "mscale": all_dim if MODELS[name].mla else 1.0}
     if name == "gpt_oss":
         result["truncate"] = False  # as the model was trained; no key says so
     return result

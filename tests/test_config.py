@@ -841,6 +841,111 @@ def test_gguf_layers(tmp_path):
     assert plan_from_config(path).axis.tolist() == [0, 1, 2] * 20 + [0] * 4
 
 
+def test_gguf_gemma4(tmp_path):
+    """Windows have heads and a base of their own; a factor of 1e30 is a pair that stands still."""
+    keys = {
+        "block_count": 6,
+        "context_length": 131072,
+        "embedding_length": 2304,
+        "attention.head_count": 8,
+        "attention.key_length": 512,
+        "attention.key_length_swa": 256,
+        "attention.sliding_window": 512,
+        "attention.sliding_window_pattern": [True] * 5 + [False],
+        "rope.dimension_count": 512,
+        "rope.dimension_count_swa": 256,
+        "rope.freq_base": 1e6,
+        "rope.freq_base_swa": 1e4,
+    }
+    factors = {"rope_freqs.weight": [1.0] * 64 + [1e30] * 192}
+    path = write_gguf(tmp_path / "a.gguf", "gemma4", keys, factors)
+    for layer in (0, 5):
+        expected = plan_from_config(CONFIGS / "gemma-4.json", layer=layer)
+        assert same(plan_from_config(path, layer=layer), expected)
+
+
+def test_gguf_windows(tmp_path):
+    """Gemma 3n has its pattern of 5; the yarn of OLMo 3, "olmo2" there, is not of its windows."""
+    keys = {**SIZES, "attention.key_length": 256, "rope.dimension_count": 256}
+    path = write_gguf(tmp_path / "a.gguf", "gemma3n", {**keys, "rope.freq_base": 1e6})
+    for layer, base in ((3, 10000), (4, 1000000)):
+        plan = plan_from_config(path, layer=layer)
+        assert plan.inv_freq.tolist() == [float(w) for w in plain(256, base)]
+    keys = {
+        **SIZES,
+        "attention.sliding_window": 4096,
+        "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 8.0,
+        "rope.scaling.original_context_length": 8192,
+    }
+    path = write_gguf(tmp_path / "b.gguf", "olmo2", keys)
+    for layer in (0, 31):
+        expected = plan_from_config(CONFIGS / "olmo-3.json", layer=layer)
+        assert same(plan_from_config(path, layer=layer), expected)
+    keys = {**SIZES, "rope.freq_base": 5e6, "rope.freq_base_swa": 1e4, "rope.dimension_count": 64}
+    keys |= {"attention.key_length": 192, "attention.sliding_window_pattern": [False, True] * 16}
+    path = write_gguf(tmp_path / "c.gguf", "mimo2", keys)
+    expected = {"model_type": "mimo_v2_flash", "hybrid_layer_pattern": [0, 1] * 16}
+    for layer in (0, 1):
+        assert same(plan_from_config(path, layer=layer), plan_from_config(expected, layer=layer))
+
+
+@pytest.mark.parametrize(
+    ("arch", "extra", "layout", "width", "axes"),
+    [
+        ("falcon", {}, HALF, 128, 1),
+        ("chatglm", {"rope.dimension_count": 64}, INTERLEAVED, 64, 1),
+        ("internlm2", {}, INTERLEAVED, 128, 1),
+        ("baichuan", {}, INTERLEAVED, 128, 1),
+        ("glm4", {"rope.dimension_count": 64}, INTERLEAVED, 64, 1),
+        (
+            "glm4",
+            {"rope.dimension_count": 64, "rope.dimension_sections": [8, 12, 12, 0]},
+            HALF,
+            64,
+            3,
+        ),
+        ("paddleocr", {"rope.dimension_sections": [16, 24, 24, 0]}, HALF, 128, 3),
+        (
+            "qwen35",
+            {"rope.dimension_count": 64, "rope.dimension_sections": [11, 11, 10, 0]},
+            HALF,
+            64,
+            3,
+        ),
+        ("minicpm3", {"rope.dimension_count": 32}, HALF, 32, 1),
+        ("granitehybrid", {}, INTERLEAVED, 128, 1),
+        ("exaone4", {}, HALF, 128, 1),
+    ],
+)
+def test_gguf_architectures(tmp_path, arch, extra, layout, width, axes):
+    """Layouts as llama_model_rope_type of llama.cpp lists them, and the width the file states."""
+    plan = plan_from_config(write_gguf(tmp_path / "a.gguf", arch, {**SIZES, **extra}))
+    assert (plan.layout, plan.rotary_dim, 1 + plan.axis.max()) == (layout, width, axes)
+    assert plan.inv_freq.tolist() == [float(w) for w in plain(width, 500000)]
+
+
+def test_gguf_without_rotary_embedding(tmp_path):
+    keys = {**SIZES, "attention.sliding_window": 4096}
+    path = write_gguf(tmp_path / "a.gguf", "exaone4", keys)
+    assert [plan_from_config(path, layer=i) is None for i in range(4)] == [False] * 3 + [True]
+    path = write_gguf(tmp_path / "b.gguf", "baichuan", {**SIZES, "embedding_length": 5120})
+    with pytest.raises(ValueError, match="hidden_size: must be 4096 for a rotary embedding"):
+        plan_from_config(path)
+
+
+def test_gguf_temperature(tmp_path):
+    scaling = {
+        "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 16.0,
+        "rope.scaling.original_context_length": 16384,
+        "rope.scaling.yarn_log_multiplier": 0.1,
+        "attention.temperature_scale": 0.5,
+    }
+    path = write_gguf(tmp_path / "a.gguf", "mistral3", {**SIZES, **scaling})
+    assert attention_temperature(path, [16384])[0] == float(1 + mpf(0.5) * mpmath.log(2))
+
+
 def test_gguf_that_cannot_be_read(tmp_path):
     path = write_gguf(tmp_path / "a.gguf", "mamba", SIZES)
     with pytest.raises(ValueError, match="general.architecture: must be one of .*, got 'mamba'"):
