@@ -69,6 +69,8 @@ def positions_from_lengths(cu_seqlens: npt.ArrayLike) -> Array:
         fail(TypeError, fn, name, "must be an array of integers", starts.dtype)
     if starts[0] != 0:
         fail(ValueError, fn, name, "must start at 0", starts[0])
+    if not starts.flags.c_contiguous:  # a view may repeat one number without end
+        starts = starts.copy()
     for i in range(0, len(starts), _BLOCK):
         part = starts[i : i + _BLOCK + 1]
         falls = part[1:] < part[:-1]
