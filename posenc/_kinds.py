@@ -9,10 +9,10 @@ from typing import Any
 from ._fields import Fields, show
 from ._sources import Source
 
-__all__ = ["IDLE", "Layers"]
+__all__ = ["IDLE", "MOST_KEYS", "Layers"]
 
 _MOST_LAYERS = 1024
-_MOST_KEYS = 64  # of a dictionary of rotary parameters
+MOST_KEYS = 64  # of a dictionary of rotary parameters
 _ALIASES = (
     ("hidden_size", "n_embd d_model"),
     ("num_attention_heads", "n_head n_heads decoder_num_attention_heads"),
@@ -58,7 +58,7 @@ class Layers:
         by_layer = model.by_layer and isinstance(values.get("rope_theta"), list)
         self.bases = self._each("rope_theta" if by_layer else "layer_rope_theta", "numbers")
         self.parts = self._each("partial_rotary_factors", "numbers")
-        self.scaled = fields.list_of("rope_scaling_layers", None, "layers")  # of Molmo 2
+        self.scaled = self._scaled()
         self.own = self._own()
         lists = (self.types, self.turns, self.bases or [None], self.parts or [None])
         period = max(math.lcm(*map(len, lists)), max(self.own, default=0) + 1)
@@ -70,11 +70,22 @@ class Layers:
             table = self.fields.get(key)
             if table is not None and not isinstance(table, Mapping):
                 self.fields.wrong(key, "must be a dictionary", table)
-            elif table and len(table) > _MOST_KEYS:
-                self.fields.wrong(key, f"must have at most {_MOST_KEYS} keys", len(table))
+            elif table and len(table) > MOST_KEYS:
+                self.fields.wrong(key, f"must have at most {MOST_KEYS} keys", len(table))
             elif table:
                 return key, table
         return "", self.model.parameters
+
+    def _scaled(self) -> frozenset[int] | None:
+        """The layers that a scaling is for, if not all (Molmo 2)."""
+        key, wanted = "rope_scaling_layers", f"at most {_MOST_LAYERS} layers"
+        given = self.fields.list_of(key, None, wanted)
+        if given is None:
+            return None
+        if len(given) > _MOST_LAYERS or any(type(layer) is not int for layer in given):
+            self.fields.wrong(key, f"must be a list of {wanted}", given)
+            return None
+        return frozenset(given)
 
     def _own(self) -> dict[int, Mapping[str, Any]]:
         """What transformers saves of layers whose heads are not those of the others."""

@@ -9,13 +9,14 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from ._fields import Fields, show
-from ._kinds import IDLE, Layers
+from ._kinds import IDLE, MOST_KEYS, Layers
 from ._methods import CONTEXT
 from .plan import RopePlan
-from .scaling import WIDEST, mrope_axes, read_frequencies, rope_type, scaling_notes
+from .scaling import mrope_axes, read_frequencies, rope_type, scaling_notes
 
 __all__ = ["Reader", "Recipe", "Temperature"]
 
+_WIDEST = 4096  # of a head: a config that claims more is broken
 _LENGTHS = ("llama3", "yarn", "ntk-by-parts", "longrope")  # whose trained length may stand outside
 
 
@@ -60,14 +61,16 @@ class Reader(Layers):
         Raises ValueError with all that is wrong.
         """
         result: list[tuple[Recipe, list[int]]] = []
+        alike: dict[object, list[tuple[Recipe, list[int]]]] = {}
         for i in range(self.layers):
             recipe = self.recipe(i)
-            for known, where in result:
-                if known == recipe:
-                    where.append(i)
-                    break
-            else:
-                result.append((recipe, [i]))
+            bucket = alike.setdefault((recipe.base, recipe.head_dim, recipe.dim), [])
+            group = next((g for g in bucket if g[0] == recipe), None)
+            if group is None:
+                group = (recipe, [])
+                bucket.append(group)
+                result.append(group)
+            group[1].append(i)
         if self.fields.problems:  # those of the scalings are still to be found
             for recipe, _ in result:
                 if recipe.parameters is not None:
@@ -116,6 +119,9 @@ class Reader(Layers):
             return name, {}
         if entry is None and layer_type not in self.table:
             self.fields.missing(name)
+        if isinstance(entry, Mapping) and len(entry) > MOST_KEYS:
+            self.fields.wrong(name, f"must have at most {MOST_KEYS} keys", len(entry))
+            return name, {}
         return name, entry if isinstance(entry, Mapping) else None
 
     def _base(self, inner: Fields, layer_type: str) -> Decimal:
@@ -138,7 +144,7 @@ class Reader(Layers):
         if own:
             fields = Fields(fields.fn, {**fields.values, **own}, fields.problems, fields.prefix)
         for key in keys:
-            width = fields.integer(key, most=WIDEST)
+            width = fields.integer(key, most=_WIDEST)
             if width is not None:
                 return width
         hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
@@ -146,8 +152,8 @@ class Reader(Layers):
             fields.missing("head_dim", ", and so is hidden_size or num_attention_heads")
         elif hidden % heads and model.part[1] == 1:
             fields.wrong("hidden_size", f"must be a multiple of {heads} heads", hidden)
-        elif hidden // heads > WIDEST:
-            fields.wrong("hidden_size", f"must make heads of at most {WIDEST}", hidden // heads)
+        elif hidden // heads > _WIDEST:
+            fields.wrong("hidden_size", f"must make heads of at most {_WIDEST}", hidden // heads)
         else:
             return hidden // heads
         return 0
@@ -183,7 +189,7 @@ class Reader(Layers):
                 self.fields.wrong("head_dim", "must be even", head_dim)
             return head_dim, entry
         key = "qk_rope_head_dim" if model.last else "rotary_dim"
-        width = self.fields.integer(key, most=WIDEST) if own is None or not model.last else None
+        width = self.fields.integer(key, most=_WIDEST) if own is None or not model.last else None
         if width is None:
             width = int(head_dim * part)
             # transformers turns one channel more than an odd part of the head
@@ -260,17 +266,20 @@ class Reader(Layers):
             return None
         in_turn = inner.flag("mrope_interleaved", self.model.order == "interleaved")
         time_last = self.model.order == "time last"
-        whole = all(type(n) is int and 0 <= n <= pairs for n in sections)
+        whole = all(type(n) is int and 0 < n <= pairs for n in sections)
         if not whole or ((in_turn or time_last) and len(sections) != 3):
-            inner.wrong(key, f"must be 3 whole numbers from 0 to {pairs}", sections)
+            inner.wrong(key, f"must be 3 whole numbers from 1 to {pairs}", sections)
         elif not in_turn and sum(sections) != pairs:
             inner.wrong(key, f"must add up to {pairs} pairs", sum(sections))
-        elif not time_last:
-            return mrope_axes(pairs, sections, interleaved=in_turn)
-        elif sections[0] != sections[1]:
+        elif time_last and sections[0] != sections[1]:
             inner.wrong(key, "must have two equal numbers first", sections)
-        else:
+        elif time_last:
             return [1, 2] * sections[0] + [0] * sections[2]
+        else:
+            axes = mrope_axes(pairs, sections, interleaved=in_turn)
+            if max(axes) == 2:  # or else a plan would want fewer positions than the model has
+                return axes
+            inner.wrong(key, "must leave pairs to width", sections)
         return None
 
     def _score_factor(self, entry: Mapping[str, Any], factor: float | None) -> float | None:

@@ -110,7 +110,9 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
         return reader, reader.recipe(layer)
     groups = [group for group in groups if not group[0].idle] or groups
     if len(groups) > 1:
-        choices = "; ".join(f"{_kind(r)}: {_layers(reader, where)}" for r, where in groups)
+        few = groups[:6] if len(groups) > 8 else groups
+        choices = "; ".join(f"{_kind(r)}: {_layers(reader, where)}" for r, where in few)
+        choices += "; ..." if few is not groups else ""
         fail(ValueError, fn, "layer", f"must be given, as layers differ ({choices})", None)
     return reader, groups[0][0]
 

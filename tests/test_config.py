@@ -557,8 +557,8 @@ def test_describe_all_kinds_of_layers():
             "like Llama, got 'lama'",
         ),
         ({"model_type": 5, "head_dim": 8}, "model_type: must be a known type, or .*, got 5"),
-        ({"head_dim": 0}, "head_dim: must be from 1 to 16384, got 0"),
-        ({"head_dim": 1 << 20}, "head_dim: must be from 1 to 16384, got 1048576"),
+        ({"head_dim": 0}, "head_dim: must be from 1 to 4096, got 0"),
+        ({"head_dim": 1 << 20}, "head_dim: must be from 1 to 4096, got 1048576"),
         ({"head_dim": 10**5000}, "head_dim: must be from .* got an integer of 16610 bits"),
         ({"head_dim": 64.0}, "head_dim: must be an integer, got 64.0"),
         ({"head_dim": "64"}, "head_dim: must be an integer, got '64'"),
@@ -603,7 +603,23 @@ def test_describe_all_kinds_of_layers():
         ),
         (
             {"head_dim": 8, "rope_scaling": {"mrope_section": [1.5, -1], "type": "mrope"}},
-            "rope_scaling.mrope_section: must be 3 whole numbers from 0 to 4",
+            "rope_scaling.mrope_section: must be 3 whole numbers from 1 to 4",
+        ),
+        (
+            {"head_dim": 8, "rope_scaling": {"mrope_section": [2, 2, 0], "type": "mrope"}},
+            "rope_scaling.mrope_section: must be 3 whole numbers from 1 to 4",
+        ),
+        (
+            {"head_dim": 8, "rope_scaling": {"mrope_section": [2, 2], "type": "mrope"}},
+            "rope_scaling.mrope_section: must leave pairs to width, got list of 2",
+        ),
+        (
+            {
+                "head_dim": 8,
+                "model_type": "ernie4_5_vl_moe",
+                "rope_scaling": {"mrope_section": [1, 2, 1]},
+            },
+            "rope_scaling.mrope_section: must have two equal numbers first, got list of 3",
         ),
     ],
 )
@@ -677,6 +693,25 @@ def test_no_endless_file(tmp_path):
         plan_from_config("/dev/zero")
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"layer_rope_theta": [10000.0 + i for i in range(1024)]},
+        {"per_layer_config": {i: {"head_dim": 2 * i + 2} for i in range(1024)}},
+        {"rope_scaling_layers": list(range(10**6))},
+        {"rope_parameters": {"full_attention": dict.fromkeys(map(str, range(10**5)))}},
+        {"model_type": "llama" * 10**6},
+        {"layer_types": [], "num_nextn_predict_layers": 2**62, "rope_theta": []},
+    ],
+)
+def test_large_config(config):
+    """An error of a few lines, whatever the size."""
+    types = {"layer_types": ["full_attention"] * 1024, "head_dim": 128, "num_hidden_layers": 1024}
+    with pytest.raises(ValueError, match="^plan_from_config: ") as error:
+        plan_from_config({**types, **config})
+    assert len(str(error.value)) < 500
+
+
 def test_a_config_inside_itself():
     config = {"model_type": "llava", "head_dim": 64}
     config["text_config"] = config
@@ -702,12 +737,15 @@ JUNK = st.recursive(
 TOP = (
     "head_dim hidden_size num_attention_heads rope_theta rope_scaling rope_parameters layer_types "
     "num_hidden_layers partial_rotary_factor rotary_dim max_position_embeddings text_config "
-    "no_rope_layers layer_rope_theta sliding_window original_max_position_embeddings"
+    "no_rope_layers layer_rope_theta sliding_window original_max_position_embeddings "
+    "per_layer_config rope_scaling_layers partial_rotary_factors compress_ratios decoder "
+    "seq_length num_nextn_predict_layers kv_channels rope_ratio attn_config use_dynamic_ntk "
+    "use_logn_attn"
 ).split()
 
 
 @given(
-    st.sampled_from("llama gemma3 gemma4 llama4 qwen3_vl deepseek_v3 phi3 olmo3 cohere2".split()),
+    st.sampled_from(sorted(TYPES)),
     st.dictionaries(st.sampled_from(TOP), JUNK),
     st.sampled_from([None, 0, 7]),
 )
