@@ -60,8 +60,8 @@ class Layers:
         self.parts = self._each("partial_rotary_factors", "numbers")
         self.scaled = self._scaled()
         self.own = self._own()
-        lists = (self.types, self.turns, self.bases or [None], self.parts or [None])
-        period = max(math.lcm(*map(len, lists)), max(self.own, default=0) + 1)
+        lists = (self.types, self.turns, self.bases or [0], self.parts or [0])
+        period = max(math.lcm(*[len(each) for each in lists]), max(self.own, default=0) + 1)
         self.layers = self.count or min(period, _MOST_LAYERS)
 
     def _table(self) -> tuple[str, Mapping[str, Any]]:
