@@ -63,18 +63,25 @@ static uint64_t bits_of(double v, pe_dtype type) {
     return bits;
 }
 
-/* the bits of 0.r * 2^e times a normal number above 0 */
-static uint64_t times(const uint64_t r[N], int64_t e, double factor, pe_dtype type) {
-    if (factor == 1) return round_bits(r, e, type);
-    uint64_t bits, t[N + 1];
-    memcpy(&bits, &factor, 8);
-    uint64_t mant = (bits << 11) | 1ull << 63;           /* factor = 0.mant * 2^(exponent - 1022) */
-    wide_mul(t, r, N, &mant, 1);
-    e += (int64_t)(bits >> 52) - 1022 - wide_normalise(t, N + 1);
+/* the bits of 0.r * 2^e times, or divided by, a factor */
+static uint64_t times(const uint64_t r[N], int64_t e, pe_factor factor, pe_dtype type) {
+    uint64_t bits, t[N + 1] = {0};
+    memcpy(&bits, &factor.by, 8);
+    uint64_t mant = (bits & 0xfffffffffffff) | 1ull << 52; /* factor = mant * 2^exp */
+    int64_t exp = (int64_t)(bits >> 52) - 1075;
+    if (factor.divides) {
+        memcpy(t + 1, r, N * sizeof *r);
+        wide_div_small(t, t, mant, N + 1);
+        e -= exp;
+    } else {
+        wide_mul(t, r, N, &mant, 1);
+        e += exp + 64;
+    }
+    e -= wide_normalise(t, N + 1);
     return round_bits(t + 1, e, type);
 }
 
-uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, double factor, pe_dtype type) {
+uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_factor factor, pe_dtype type) {
     static const int sign_bit[PE_NDTYPE] = {15, 15, 31, 63};
     /* t = 0.t * 2^e: 320 bits hold the whole product */
     uint64_t t[N + 1];
@@ -98,7 +105,11 @@ uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, double factor, p
     bool minus = want_cos ? q == 1 || q == 2 : (q >= 2) != p.neg;
     if (!cosine) minus ^= below;
     uint64_t x[N], xx[N], A[N], r[N];
-    if (wide_is_zero(t, N + 1)) return cosine ? bits_of(factor, type) | (uint64_t)minus << sign_bit[type] : 0;
+    if (wide_is_zero(t, N + 1)) {
+        uint64_t one[N] = {0, 0, 0, 1ull << 63};         /* 1 / factor is never half way between two numbers */
+        uint64_t bits = factor.divides ? times(one, 1, factor, type) : bits_of(factor.by, type);
+        return cosine ? bits | (uint64_t)minus << sign_bit[type] : 0;
+    }
     e -= wide_normalise(t, N + 1);
     memcpy(x, t + 1, sizeof x);
     wide_mul_frac(x, x, TWO_PI_8, N);                    /* x = 2 pi theta = (2 pi / 8) theta 2^3 */

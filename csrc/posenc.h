@@ -74,9 +74,15 @@ void pe_powers(pe_unit unit, double base, double denom, double scale, size_t cou
 void pe_turns_from_f64(const double *inv_freq, size_t count, pe_num *out);
 double pe_num_to_f64(const pe_num *x); /* correctly rounded */
 
-/* Correctly rounded factor (above 0) times the sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of
+/* A number from 2^-100 to 2^100 that multiplies, or divides, what a plan turns. */
+typedef struct {
+    double by;
+    bool divides;
+} pe_factor;
+
+/* Correctly rounded factor times the sine (want_cos = false) or cosine of 2 pi * turns * p, as the bits of
  * `type`. The slow, certain path: about 2 microseconds a value, one value in a hundred thousand comes here. */
-uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, double factor, pe_dtype type);
+uint64_t pe_exact(const pe_num *turns, pe_pos p, bool want_cos, pe_factor factor, pe_dtype type);
 
 /* --- checks (check.c): shared by the binding and by tests ----------------------------------------------- */
 
@@ -154,7 +160,7 @@ typedef struct {
     size_t dim, pairs;
     const pe_num *turns; /* pairs of them */
     pe_positions positions;
-    double factor; /* multiplies all of them; from 2^-100 to 2^100 */
+    pe_factor factor;    /* of all of them */
 } pe_table;
 
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
@@ -175,9 +181,9 @@ typedef struct {
     size_t pairs, nparts;
     const pe_table *parts; /* PE_HALF */
     const int64_t *pairs_of;
-    /* xPos: times factor exp(decay[pair] * (p - center)), the exponent kept within +-limit; NULL: not */
-    const double *decay;
-    double factor, center, limit, sign; /* sign -1: divided by it */
+    /* xPos: times exp(decay[pair] * (p - center)), the exponent kept within +-limit; NULL: not */
+    const double *decay; /* pairs of them, then as many low parts */
+    double center, limit, sign; /* sign -1: divided by it */
 } pe_rotors;
 pe_make_fn pe_rotors_make;
 size_t pe_rotors_row(const pe_rotors *r); /* bytes of work space for each row, beyond PE_TABLE_WORK */

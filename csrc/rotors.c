@@ -1,6 +1,7 @@
 /* rotors.c - the table of a rotary plan: sines and cosines of the pairs, whatever position axis each of them follows,
  * correctly rounded, the attention factor included. With xPos the product of the float64 value is rounded once. */
 #include "posenc.h"
+#include "simd/eft.h"
 #include "simd/half.h"
 #include <string.h>
 
@@ -16,10 +17,10 @@ size_t pe_rotors_row(const pe_rotors *r) {
     return most;
 }
 
-/* exp(t) for |t| <= 700, error below 2 ulp of it and of t: t = n ln 2 + r, |r| <= ln 2 / 2, Taylor's series */
-static double exp_f64(double t) {
+/* exp(t + low) for |t| <= 700, low below an ulp of t: error below 2 ulp. t = n ln 2 + r, |r| <= ln 2 / 2, Taylor's series */
+static double exp_f64(double t, double low) {
     double n = (t * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52; /* rounded to an integer */
-    double r = (t - n * 0x1.62e42fefa0000p-1) - n * 0x1.cf79abc9e3b3ap-40, sum = 1;
+    double r = (t - n * 0x1.62e42fefa0000p-1) - (n * 0x1.cf79abc9e3b3ap-40 - low), sum = 1;
     for (int k = 14; k > 0; k--) sum = 1 + sum * r / k;
     uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
     double scale;
@@ -33,10 +34,15 @@ static double position(pe_pos p) { /* to the nearest double, or so; fractions be
     return p.neg ? -v : v;
 }
 
-/* what multiplies sine and cosine of a pair at a position */
+/* what multiplies sine and cosine of a pair at a position: the exponent to some 100 bits, a large one must not blow up
+ * its rounding */
 static double multiplier(const pe_rotors *r, size_t pair, double at) {
-    double t = r->sign * r->decay[pair] * (at - r->center);
-    return r->factor * exp_f64(t < -r->limit ? -r->limit : t > r->limit ? r->limit : t);
+    double away_low, low, away = pe_two_sum(at, -r->center, &away_low);
+    double hi = r->sign * r->decay[pair], t = hi * away;
+    if (t < -r->limit || t > r->limit) return exp_f64(t < 0 ? -r->limit : r->limit, 0);
+    t = pe_two_prod(hi, away, &low);
+    if (away > 0x1p900 || away < -0x1p900) low = 0;      /* the split would overflow */
+    return exp_f64(t, low + (hi * away_low + r->sign * r->decay[r->pairs + pair] * away));
 }
 
 static void put(pe_dtype type, double v, char *to) {

@@ -6,6 +6,7 @@
  * that do not follow each other are evaluated one by one, and use the same kernel with the anchor R(0) = (0, 1).
  * A factor of the whole table goes into the anchors. The kernel's values are proved nearest or reported; pe_exact
  * settles the reported ones. So nothing of this grouping can be seen in the result. */
+#include "simd/eft.h"
 #include "posenc.h"
 #include "wide.h"
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct {
     const pe_table *t;
     space *s;
     size_t first, n, lanes;          /* frequencies first .. first + n; n rounded up to 8 */
+    double eps;                      /* see sinusoidal.inc.h */
     double scale;                    /* of 53 bits: 1, or a power of two that the factor has been divided by, */
     const double *anchor;            /* for `split` wants numbers up to 1 */
     bool have_base;
@@ -71,16 +73,17 @@ static void evaluate(const tile *w, pe_pos p, pe_sincos_fn *sincos, double *roto
     sincos(w->s->phase, w->lanes, rotor);
 }
 
-/* R(0), times a factor */
-static void identity(double *rotor, double factor, size_t lanes) {
+/* R(0), times hi + lo */
+static void identity(double *rotor, double hi, double lo, size_t lanes) {
+    double plane[4] = {0, hi, 0, lo};
     for (size_t i = 0; i < 4; i++)
-        for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = i == 1 ? factor : 0;
+        for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = plane[i];
 }
 
 /* list[j] = list[1]^j for j < count, by doubling */
 static void powers(const tile *w, double (*list)[ROTOR], size_t count) {
     pe_rotate_fn *rotate = w->t->kernels->rotate;
-    identity(list[0], 1, w->lanes);
+    identity(list[0], 1, 0, w->lanes);
     for (size_t m = 2; m < count; m *= 2) {
         rotate(list[m / 2], list[m / 2], 1, w->lanes, list[m]);
         rotate(list[m], list[1], min(m, count - m) - 1, w->lanes, list[m + 1]);
@@ -100,16 +103,20 @@ static void make_lists(const tile *w) {
 
 static __int128 signed_of(pe_pos p) { return p.neg ? -(__int128)p.mag : (__int128)p.mag; }
 
-/* the factor; of 53 bits, what is left of it when it is divided by w->scale */
-static double gain(tile *w) {
-    double f = w->t->factor;
+/* the factor as hi + lo, to 2^-104 of it; of 53 bits, what is left of it when it is divided by w->scale */
+static void gain(tile *w, double *hi, double *lo) {
+    pe_factor f = w->t->factor;
     uint64_t bits;
-    w->scale = 1;
-    if (w->t->type != PE_F64 || f == 1) return f;
-    memcpy(&bits, &f, 8);
-    bits = (bits & 0x7ffull << 52) + (1ull << 52);       /* the power of two above f */
+    w->scale = 1, *hi = f.by, *lo = 0;
+    if (f.divides) {
+        double err, p = pe_two_prod(*hi = 1 / f.by, f.by, &err);
+        *lo = ((1 - p) - err) / f.by;
+    }
+    if (w->t->type != PE_F64 || f.by == 1) return;
+    memcpy(&bits, hi, 8);
+    bits = (bits & 0x7ffull << 52) + (1ull << 52);       /* the power of two above it */
     memcpy(&w->scale, &bits, 8);
-    return f / w->scale;
+    *hi /= w->scale, *lo /= w->scale;
 }
 
 /* from a rotor to what the kernel for 53 bits wants */
@@ -128,7 +135,7 @@ static void make_anchor(tile *w, pe_pos p) {
     __int128 ahead = signed_of(p) - signed_of(w->base_pos);
     if (!w->have_base || ahead < 0 || ahead % PE_BLOCK || ahead / PE_BLOCK >= STEPS) {
         evaluate(w, p, k->sincos_dd, s->base);
-        if (w->t->factor != 1) k->rotate(s->gain, s->base, 1, w->lanes, s->base);
+        if (w->t->factor.by != 1) k->rotate(s->gain, s->base, 1, w->lanes, s->base);
         w->have_base = true, w->base_pos = p, ahead = 0;
     }
     k->rotate(s->base, s->steps[ahead / PE_BLOCK], 1, w->lanes, s->anchor);
@@ -156,9 +163,7 @@ static void write_rows(const tile *w, size_t r, size_t rows, char *out, ptrdiff_
                     pairs,
                     t->cos_first,
                     stream,
-                    t->type == PE_F64     ? 0x1p-76 * w->scale
-                    : t->factor < 0x1p-70 ? 0x1p-120
-                                          : 0x1p-50 * t->factor};
+                    w->eps};
     for (int part = 0; part < 2; part++) {
         size_t at = part ? full : 0, n = part ? w->n - full : full;
         if (n == 0) continue;
@@ -217,10 +222,12 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
         w.have_base = false;
-        double f = gain(&w);
+        double hi, lo;
+        gain(&w, &hi, &lo);
+        w.eps = t->type == PE_F64 ? 0x1p-76 * w.scale : hi < 0x1p-70 ? 0x1p-120 : 0x1p-50 * hi;
         if (w.s->owner != t || w.s->first != w.first) {
             w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
-            identity(w.s->gain, f, w.lanes);
+            identity(w.s->gain, hi, lo, w.lanes);
         }
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }

@@ -169,12 +169,12 @@ class RopePlan:
     def _decays(
         self, turns: Array, decay: Array | None, center: float, *, of_keys: bool = False
     ) -> None:
-        """What xPos adds; and the tuple for the core, with the frequencies to 256 bits."""
+        """What xPos adds, high parts and low; and the tuple for the core, frequencies to 256 bits."""
         axis = self.axis if self.axis.any() else None
         decay = None if decay is None else _frozen(decay)
         whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)
         for name, value in (
-            ("decay", decay),
+            ("decay", None if decay is None else _frozen(decay[0])),
             ("center", center),
             ("_of_keys", of_keys),
             ("_parts", (_frozen(turns), axis, *whole)),
@@ -215,8 +215,8 @@ class RopePlan:
         """
         if self.decay is None or self._of_keys:
             return self
-        keys = copy(self)
-        keys._decays(self._parts[0], -self.decay, self.center, of_keys=True)
+        keys, (turns, *_, decay, center) = copy(self), self._parts
+        keys._decays(turns, -decay, center, of_keys=True)
         return keys
 
     def explain(self) -> str:

@@ -288,7 +288,9 @@ def xpos_plan(
     with localcontext() as context:
         context.prec = 40
         z = [(2 * i + Decimal("0.4") * dim) / (Decimal("1.4") * dim) for i in range(dim // 2)]
-        decay = np.array([float(x.ln() / Decimal(scale_base)) for x in z])
-    plan._decays(plan._parts[0], decay, center)
+        decay = [x.ln() / Decimal(scale_base) for x in z]
+        high = [float(x) for x in decay]
+        low = [float(x - Decimal(h)) for x, h in zip(decay, high, strict=True)]
+    plan._decays(plan._parts[0], np.array([high, low]), center)
     plan.notes = {**plan.notes, "method": "xpos", "scale_base": scale_base, "center": center}
     return plan

@@ -319,8 +319,8 @@ def rope_shift(
     elif positions is not None:
         fail(ValueError, fn, "positions", "go with `to` only", "no `to`")
     keys = last.for_keys()
-    turns, axis, *channels = keys._parts
-    steps.append(((turns, axis, *channels[:3], 1.0, keys.decay, 0.0), delta, False))
+    turns, axis, *channels, _, decay, _ = keys._parts
+    steps.append(((turns, axis, *channels, 1.0, decay, 0.0), delta, False))
     target = k if out is None else out
     for run in (False, True):  # first all checks
         source = k
@@ -361,4 +361,4 @@ def _between(
             ratio = 1.0
     if old.center != new.center:  # the same for keys everywhere
         still = pack_turns([Fraction(0)] * len(change))
-        yield (still, None, *channels, 1.0, new.decay, 0.0), old.center - new.center, False
+        yield (still, None, *channels, 1.0, new._parts[6], 0.0), old.center - new.center, False

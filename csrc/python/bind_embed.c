@@ -159,7 +159,7 @@ static int check_places(const char *fn, const pe_pos_arg *pos, npy_intp seq, siz
 /* the rows of a sinusoidal table go through pe_apply: its x are the ids, one at the head of each row */
 static int run_sinusoidal(pe_state *s, const char *fn, pe_embed *e, pe_apply *job, pe_positions positions) {
     pe_wave w = {.base = 10000, .scale = 1};
-    pe_table t = {.kernels = s->kernels, .type = e->type, .dim = e->dim, .positions = positions, .factor = 1};
+    pe_table t = {.kernels = s->kernels, .type = e->type, .dim = e->dim, .positions = positions, .factor = {1, false}};
     pe_status bad = pe_check_wave((int64_t)e->dim, &w);
     if (bad.code == PE_ERR_DIM) bad.arg = "weight: last axis";
     if (pe_raise_status(fn, bad) < 0) return -1;

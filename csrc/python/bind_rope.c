@@ -8,10 +8,10 @@ typedef struct {
     PyObject *turns; /* owned: what `parts` point into */
     pe_layout layout;
     int64_t rotary_dim, start;
-    double factor;
+    pe_factor factor;
     int naxes;
     const int64_t *axis; /* of each pair, when naxes > 1 */
-    const double *decay; /* of each pair, or NULL */
+    const double *decay; /* of each pair, then the low parts; or NULL */
     double center, sign;
     pe_num *sorted;      /* turns by axis, then pairs_of; malloc */
     pe_table parts[PE_MAX_AXES];
@@ -20,7 +20,7 @@ typedef struct {
 
 static void plan_init(plan *p) {
     memset(p, 0, offsetof(plan, parts));
-    p->factor = p->sign = 1, p->naxes = 1;
+    p->factor.by = p->sign = 1, p->naxes = 1;
 }
 
 static int plan_arg(const char *fn, PyObject *obj, plan *p) {
@@ -31,7 +31,7 @@ static int plan_arg(const char *fn, PyObject *obj, plan *p) {
     if (pe_layout_arg(fn, layout, &p->layout) < 0 ||
         pe_int64(fn, "plan", PyTuple_GetItem(obj, 3), &p->rotary_dim) < 0 ||
         pe_int64(fn, "plan", PyTuple_GetItem(obj, 4), &p->start) < 0 ||
-        pe_double(fn, "plan", PyTuple_GetItem(obj, 5), &p->factor) < 0 ||
+        pe_double(fn, "plan", PyTuple_GetItem(obj, 5), &p->factor.by) < 0 ||
         pe_double(fn, "plan", PyTuple_GetItem(obj, 7), &p->center) < 0)
         return -1;
     if (decay != Py_None) p->decay = PyArray_DATA((PyArrayObject *)decay);
@@ -62,13 +62,12 @@ static int plan_tables(pe_state *s, const char *fn, plan *p, const pe_pos_arg *p
         *t = (pe_table){
             .kernels = s->kernels, .type = inner, .layout = PE_HALF, .dim = 2 * (at - first), .pairs = at - first};
         t->turns = pairs_of ? p->sorted + first : turns;
-        t->factor = p->decay ? 1 : p->factor;
+        t->factor = p->factor;
         t->positions = pos->p;
         if (pos->p.data) t->positions.data = (const char *)pos->p.data + (size_t)a * pos->axis_step * 8;
     }
     double limit = stored == PE_F64 ? 690 : stored == PE_F16 ? 10 : 80; /* e^limit is within the range of the dtype */
-    p->rotors =
-        (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->decay, p->factor, p->center, limit, p->sign};
+    p->rotors = (pe_rotors){type, pairs, (size_t)p->naxes, p->parts, pairs_of, p->decay, p->center, limit, p->sign};
     return 0;
 }
 
@@ -152,7 +151,7 @@ static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg
     }
     r->out = output(fn, arg, r->x, out);
     if (!r->out || pe_apply_loops(fn, r->x, r->out, axis, how[0], how[1], p->naxes, &r->pos, &r->job) < 0) return -1;
-    if (inverse) p->factor = 1 / p->factor, p->sign = -1;
+    if (inverse) p->factor.divides = true, p->sign = -1;
     if (plan_tables(s, fn, p, &r->pos, turn->type == PE_F64 ? PE_F64 : PE_F32, turn->type) < 0) return -1;
     turn->layout = p->layout, turn->inverse = inverse || adjoint;
     turn->dim = (size_t)width, turn->start = (size_t)p->start, turn->rotary_dim = (size_t)p->rotary_dim;
@@ -189,7 +188,8 @@ PE_FUNCTION(rope_qk) {
         pe_no_overlap(fn, other, k.x, q.out, false) < 0 || pe_no_overlap(fn, other, q.x, k.out, false) < 0 ||
         pe_no_overlap(fn, other, q.out, k.out, false) < 0)
         goto done;
-    bool same_table = args[2] == args[3] && q.plan.rotors.type == k.plan.rotors.type;
+    bool same_table = args[2] == args[3] && q.plan.rotors.type == k.plan.rotors.type &&
+                      q.plan.rotary_dim == k.plan.rotary_dim; /* which without a plan are the widths */
     if (same_table ? pe_apply_all(s, &q.job, &k.job) == 0
                    : pe_apply_all(s, &q.job, NULL) == 0 && pe_apply_all(s, &k.job, NULL) == 0)
         result = PyTuple_Pack(2, q.out, k.out);

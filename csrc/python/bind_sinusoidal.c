@@ -109,7 +109,7 @@ PE_FUNCTION(sinusoidal) {
     pe_state *s = pe_state_of(module);
     PyArrayObject *out = NULL;
     PyObject *owner = NULL, *result = NULL;
-    fill f = {.table = {.kernels = s->kernels, .factor = 1}};
+    fill f = {.table = {.kernels = s->kernels, .factor = {1, false}}};
     pe_table *t = &f.table;
     pe_pos_arg pos = {.array = NULL};
     pe_wave w;
@@ -185,7 +185,7 @@ PE_FUNCTION(add_sinusoidal) {
     pe_state *s = pe_state_of(module);
     PyArrayObject *out = NULL;
     PyObject *owner = NULL, *result = NULL;
-    pe_table t = {.kernels = s->kernels, .factor = 1};
+    pe_table t = {.kernels = s->kernels, .factor = {1, false}};
     sum adds = {.kernels = s->kernels};
     pe_apply job;
     pe_pos_arg pos;

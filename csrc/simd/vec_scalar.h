@@ -1,5 +1,6 @@
 /* vec_scalar.h - the vocabulary, one lane: the meaning of every other vec_*.h, and the fallback.
  * load/store take the count n of lanes that exist (n >= 1; more than the lanes of the vector: all of them). */
+#include "eft.h"
 #include "half.h"
 #define PE_ISA scalar
 #define vf32_N 1
@@ -19,13 +20,7 @@ static inline vf64 vf64_mul(vf64 a, vf64 b) { return a * b; }
  * comes out is decided by a rounding test, so that it cannot be seen which */
 static inline vf64 vf64_mad(vf64 a, vf64 b, vf64 c) { return c + a * b; }
 static inline vf64 vf64_nmad(vf64 a, vf64 b, vf64 c) { return c - a * b; }
-/* a * b = the result + *err, exactly. Dekker's split; an ISA with fma gets the same *err from one. */
-static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
-    double p = a * b, ta = 134217729.0 * a, tb = 134217729.0 * b;
-    double ah = ta - (ta - a), al = a - ah, bh = tb - (tb - b), bl = b - bh;
-    *err = ((ah * bh - p) + ah * bl + al * bh) + al * bl;
-    return p;
-}
+static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) { return pe_two_prod(a, b, err); }
 
 #define PE_SCALAR_IO(C, S, FROM, TO)                                                   \
     static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) {                    \

@@ -5,6 +5,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 typedef __int128 int128;
+static const pe_factor ONE = {1, false};
 
 static pe_pos position(double p) {
     pe_positions one = {PE_POS_F64, &p, 0, false};
@@ -18,35 +19,35 @@ static void sines(void) {
         for (int t = 0; t < PE_NDTYPE; t++)
             for (int cosine = 0; cosine < 2; cosine++) {
                 uint64_t right = (cosine ? golden_sines[g].cosine : golden_sines[g].sine)[t];
-                uint64_t got = pe_exact(&w, position(golden_sines[g].p), cosine, 1, (pe_dtype)t);
+                uint64_t got = pe_exact(&w, position(golden_sines[g].p), cosine, ONE, (pe_dtype)t);
                 CHECK(got == right, "%s of %a as %s: %llx, not %llx", cosine ? "cos" : "sin", golden_sines[g].p,
                       test_dtypes[t], (unsigned long long)got, (unsigned long long)right);
             }
     pe_num none = {.exp = 0}; /* a frequency of zero turns nothing */
     for (int t = 0; t < PE_NDTYPE; t++)
-        CHECK(pe_exact(&none, position(1e18), false, 1, (pe_dtype)t) == 0 &&
-                  pe_exact(&none, position(-1e18), true, 1, (pe_dtype)t) == golden_sines[0].cosine[t],
+        CHECK(pe_exact(&none, position(1e18), false, ONE, (pe_dtype)t) == 0 &&
+                  pe_exact(&none, position(-1e18), true, ONE, (pe_dtype)t) == golden_sines[0].cosine[t],
               "0 turns, %s", test_dtypes[t]);
     /* sin(-x) = -sin x, cos(-x) = cos x, to the bit */
     for (int i = 0; i < 2000; i++) {
         double p = random_unit() * (double)(1ull << random_below(63));
         for (int t = 0; t < PE_NDTYPE; t++) {
             uint64_t sign = 1ull << (8 * pe_itemsize((pe_dtype)t) - 1);
-            CHECK(pe_exact(&w, position(p), false, 1, (pe_dtype)t) ==
-                          (pe_exact(&w, position(-p), false, 1, (pe_dtype)t) ^ sign) &&
-                      pe_exact(&w, position(p), true, 1, (pe_dtype)t) ==
-                          pe_exact(&w, position(-p), true, 1, (pe_dtype)t),
+            CHECK(pe_exact(&w, position(p), false, ONE, (pe_dtype)t) ==
+                          (pe_exact(&w, position(-p), false, ONE, (pe_dtype)t) ^ sign) &&
+                      pe_exact(&w, position(p), true, ONE, (pe_dtype)t) ==
+                          pe_exact(&w, position(-p), true, ONE, (pe_dtype)t),
                   "%a", p);
         }
         /* powers of two shift the exponent; f16 becomes 0 and infinite */
-        uint64_t one = pe_exact(&w, position(p), true, 1, PE_F64);
-        CHECK(pe_exact(&w, position(p), true, 0x1p-100, PE_F64) == one - (100ull << 52) &&
-                  pe_exact(&w, position(p), true, 0x1p100, PE_F64) == one + (100ull << 52),
+        uint64_t one = pe_exact(&w, position(p), true, ONE, PE_F64);
+        CHECK(pe_exact(&w, position(p), true, (pe_factor){0x1p-100, false}, PE_F64) == one - (100ull << 52) &&
+                  pe_exact(&w, position(p), true, (pe_factor){0x1p100, false}, PE_F64) == one + (100ull << 52),
               "%a", p);
         if ((one >> 52 & 2047) < 1000) continue; /* near a zero of the cosine */
         uint64_t sign = one >> 48 & 0x8000;
-        CHECK(pe_exact(&w, position(p), true, 0x1p-60, PE_F16) == sign &&
-                  pe_exact(&w, position(p), true, 0x1p60, PE_F16) == (sign | 0x7c00),
+        CHECK(pe_exact(&w, position(p), true, (pe_factor){0x1p-60, false}, PE_F16) == sign &&
+                  pe_exact(&w, position(p), true, (pe_factor){0x1p60, false}, PE_F16) == (sign | 0x7c00),
               "%a", p);
     }
 }

@@ -24,10 +24,11 @@ static void random_positions(pe_positions *p, int64_t *list, size_t n) {
 }
 
 /* 1 as a rule; numbers near it, powers of two, and the ends of what is allowed */
-static double random_factor(void) {
+static pe_factor random_factor(void) {
     static const double some[] = {1.138629436111989, 0.5, 2, 0x1p-100, 0x1p100, 0x1.fffffffffffffp-1, 1 + 0x1p-24};
     size_t which = random_below(16);
-    return which < 7 ? some[which] : which < 9 ? 1.6 + 1.5 * random_unit() : 1;
+    double by = which < 7 ? some[which] : which < 9 ? 1.6 + 1.5 * random_unit() : 1;
+    return (pe_factor){by, random_below(2)};
 }
 
 static void table_case(const pe_kernels *k, size_t dim, pe_dtype t) {
@@ -123,7 +124,8 @@ static void apply_case(const pe_kernels *k, pe_dtype t) {
     pe_dtype compute = t == PE_F64 ? PE_F64 : PE_F32;
     pe_num turns[20];
     if (turning) pe_powers(PE_TURNS, 10000, (double)turning / 2, 1, turning / 2, turns);
-    pe_table table = {k, compute, PE_HALF, false, turning, turning / 2, turns, {PE_POS_RANGE, NULL, 0, false}, 1};
+    pe_table table = {k,         compute, PE_HALF, false, turning, turning / 2, turns, {PE_POS_RANGE, NULL, 0, false},
+                      {1, false}};
     random_positions(&table.positions, list, positions);
     pe_rope rope = {k, t, (pe_layout)random_below(2), dim, before, turning, random_below(2)};
     job.x = (in_place ? out.at : x.at) + x_start, job.out = out.at + out_start;
