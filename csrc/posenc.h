@@ -188,10 +188,13 @@ typedef struct {
 pe_make_fn pe_rotors_make;
 size_t pe_rotors_row(const pe_rotors *r); /* bytes of work space for each row, beyond PE_TABLE_WORK */
 
-/* A table that is there already: rows are copied. maker: a pe_stored */
+/* A table that is there already, as sines and cosines of any strides (bytes): rows are copied. maker: a pe_stored */
 typedef struct {
-    const char *rows;
-    size_t row_bytes;
+    const char *of[2]; /* sines, cosines: `pairs` numbers of item bytes a row, `step` apart */
+    ptrdiff_t step[2];
+    size_t pairs, item;
+    int ndim; /* rows are counted in C order over these axes */
+    const ptrdiff_t *dims, *strides[2];
 } pe_stored;
 pe_make_fn pe_stored_make;
 

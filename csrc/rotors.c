@@ -101,7 +101,13 @@ void pe_rotors_make(const void *maker, size_t begin, size_t end, char *out, ptrd
 
 void pe_stored_make(const void *maker, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, void *work) {
     const pe_stored *s = maker;
+    ptrdiff_t item = (ptrdiff_t)s->item;
     (void)work;
-    for (size_t i = begin; i < end; i++)
-        memcpy(out + (ptrdiff_t)(i - begin) * row_bytes, s->rows + i * s->row_bytes, s->row_bytes);
+    for (size_t row = begin; row < end; row++, out += row_bytes) {
+        const char *from[2] = {s->of[0], s->of[1]};
+        for (size_t i = (size_t)s->ndim, rest = row; i-- > 0; rest /= (size_t)s->dims[i])
+            for (int f = 0; f < 2; f++) from[f] += (ptrdiff_t)(rest % (size_t)s->dims[i]) * s->strides[f][i];
+        pe_copy(out, item, from[0], s->step[0], s->pairs, s->item);
+        pe_copy(out + s->pairs * s->item, item, from[1], s->step[1], s->pairs, s->item);
+    }
 }

@@ -70,7 +70,8 @@ def rope_tables(plan: Any, positions: Any, dtype: Any, /) -> _Array: ...
 def apply_rope(
     fn: Any,
     x: Any,
-    table: _Array,
+    cos: _Array,
+    sin: _Array,
     layout: Any,
     seq_axis: Any,
     start: Any,

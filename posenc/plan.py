@@ -169,7 +169,7 @@ class RopePlan:
     def _decays(
         self, turns: Array, decay: Array | None, center: float, *, of_keys: bool = False
     ) -> None:
-        """What xPos adds, high parts and low; and the tuple for the core, frequencies to 256 bits."""
+        """What xPos adds (decay: high parts, low parts), and the tuple for the core."""
         axis = self.axis if self.axis.any() else None
         decay = None if decay is None else _frozen(decay)
         whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)

@@ -376,8 +376,8 @@ def test_wrong_positions_for_several_axes():
         with pytest.raises(ValueError, match=r"^rope: positions: must "):
             rope(x, p, plan=plan, out=x)
     assert (x == 1).all()
-    with pytest.raises(ValueError, match=r"^rope: offset: "):
-        rope(x, np.zeros((3, 5)), plan=plan, offset=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match=r"^rope: offset: must have shape \(4,\), got \(3,\)"):
+        rope(x, np.zeros((3, 5)), plan=plan, offset=[1, 2, 3])
 
 
 def test_one_position_for_all_rows():
@@ -720,3 +720,56 @@ def test_xpos_stays_finite(dtype):
     for which in (plan, plan.for_keys()):
         for back in ({}, {"inverse": True}, {"adjoint": True}):
             assert np.isfinite(rope(x, far, plan=which, **back).astype(np.float64)).all()
+
+
+# --- accuracy where something multiplies ----------------------------------------------------------
+
+
+def worst_error(x, got, positions, angle, multiplier, back):
+    """In units in the last place of the norm of the pair, by mpmath; pairs along the last axis."""
+    worst = 0
+    with mp.workdps(50):
+        for (a, b), (u, v), p in zip(x.tolist(), got.tolist(), positions, strict=True):
+            t, m = -angle(p) if back else angle(p), multiplier(p)
+            c, s = mp.cos(t), mp.sin(t)
+            right = m * (a * c - b * s), m * (a * s + b * c)
+            ulp = mpf(2) ** (mp.floor(mp.log(mp.hypot(*right), 2)) + 1 - mp_digits(got.dtype))
+            worst = max(worst, abs(u - right[0]) / ulp, abs(v - right[1]) / ulp)
+    return float(worst)
+
+
+def mp_digits(dtype):
+    return np.finfo(dtype).nmant + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("how", ["forward", "inverse", "adjoint"])
+@pytest.mark.parametrize("factor", [1.1902380714238083, 1.138629436111989, 1 / 3, 1e20])
+def test_two_ulps_with_a_factor(factor, how, dtype):
+    plan = RopePlan([0.7], attention_factor=factor)
+    x = some((1500, 2), dtype)
+    p = np.random.default_rng(2).integers(0, 10**6, len(x)).tolist()
+    got = rope(x, p, plan=plan, inverse=how == "inverse", adjoint=how == "adjoint")
+    power = -1 if how == "inverse" else 1
+    w, f = mpf(0.7), mpf(factor)
+    with mp.workdps(50):
+        error = worst_error(x, got, p, lambda p: p * w, lambda _: f**power, how != "forward")
+    assert 0.7 < error < 2
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("span", [500, 30_000, 250_000])
+def test_xpos_in_float64(span, inverse):
+    """As rope's notes have it: however far from the centre."""
+    center = 0.1
+    plan = xpos_plan(2, center=center)
+    x = some((1500, 2))
+    p = np.random.default_rng(2).integers(-span, span, len(x)).tolist()
+    got = rope(x, p, plan=plan, inverse=inverse)
+    power = -1 if inverse else 1
+    with mp.workdps(60):
+        z = mpf(2) / 7
+        error = worst_error(
+            x, got, p, mpf, lambda p: z ** (power * (p - mpf(center)) / 512), inverse
+        )
+    assert 1 < error < 5

@@ -195,9 +195,13 @@ def test_wrong_widths():
         rope_plan(64, rotary_dim=33)
     with pytest.raises(ValueError, match=r"^rope_plan: rotary_dim: must be at most 8"):
         rope_plan(8, rotary_dim=10)
-    with pytest.raises(ValueError, match=r"^rope: (rotary_dim|start): must be at most"):
+    with pytest.raises(
+        ValueError, match=r"^rope: plan: must turn channels below 8 here, got 0 to 9$"
+    ):
         rope(np.zeros((2, 8)), plan=rope_plan(10))
-    with pytest.raises(ValueError, match=r"^rope: (rotary_dim|start): must be at most"):
+    with pytest.raises(
+        ValueError, match=r"^rope: plan: must turn channels below 8 here, got 6 to 9$"
+    ):
         rope(np.zeros((2, 8)), plan=rope_plan(10, rotary_dim=4, start=6))
 
 
@@ -435,7 +439,10 @@ def test_positions_that_do_not_fit(shape, positions, axis):
         ({"offset": [[1, 2]]}, ValueError, "offset"),
         ({"offset": 1.0}, TypeError, "offset"),
         ({"offset": True}, TypeError, "offset"),
-        ({"offset": [1, 2], "positions": [0, 1, 2]}, ValueError, "offset"),
+        ({"offset": [1, 2], "positions": [0, 1, 2, 3]}, ValueError, "positions"),
+        ({"offset": [1, 2], "positions": [[0, 1, 2]] * 3}, ValueError, "positions"),
+        ({"offset": [1, 2], "positions": [2**63 - 2, 0, 1]}, ValueError, "offset"),
+        ({"offset": [1, 2], "positions": np.uint64([2**64 - 2, 0, 1])}, ValueError, "offset"),
         ({"offset": 2**63}, ValueError, "offset"),
         ({"offset": [2**63 - 2, 0]}, ValueError, "offset"),
         ({"offset": 2**62, "positions": [2**62, 2**63 - 1, 0]}, ValueError, "offset"),
@@ -725,3 +732,94 @@ def test_like_the_readable_reference(data):
 
 def test_public_names():
     assert posenc.rope is rope and posenc.RopePlan is RopePlan and posenc.rope_plan is rope_plan
+
+
+# --- positions and an offset for each row ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64, np.float32, np.float64, object])
+@pytest.mark.parametrize(
+    "shape", [(), (5,), (1, 5), (3, 5), (3, 2, 5), (1, 1, 5), (3, 1, 1)], ids=str
+)
+def test_positions_with_an_offset_for_each_row(shape, kind):
+    x = np.random.default_rng(1).standard_normal((3, 2, 5, 8))
+    positions = np.random.default_rng(2).integers(40, 100, shape)
+    positions = positions.tolist() if kind is object else positions.astype(kind)
+    offsets = [30, -25, 10**15]
+    got = rope(x, positions, offset=offsets)
+    p = np.asarray(positions)
+    for b, offset in enumerate(offsets):
+        row = p[b % p.shape[0]][None] if p.ndim > 1 else p
+        moved = row.astype(np.float64 if p.dtype.kind == "f" else np.int64) + offset
+        np.testing.assert_array_equal(got[b : b + 1], rope(x[b : b + 1], moved))
+    again = rope(x.swapaxes(1, 2), positions, offset=offsets, seq_axis=1) if p.ndim < 3 else None
+    if again is not None:
+        np.testing.assert_array_equal(again.swapaxes(1, 2), got)
+
+
+def test_large_positions_with_an_offset_for_each_row():
+    x = np.random.default_rng(1).standard_normal((2, 3, 8))
+    p = np.array([2**64 - 10, 2**63, 5], np.uint64)
+    got = rope(x, p, offset=[9, 0])
+    np.testing.assert_array_equal(got[0], rope(x[0], p + np.uint64(9)))
+    np.testing.assert_array_equal(got[1], rope(x[1], p))
+    got = rope(x, np.array([0, 1, 2], np.uint64), offset=[-9, 7])
+    np.testing.assert_array_equal(got[0], rope(x[0], [-9, -8, -7]))
+    np.testing.assert_array_equal(got[1], rope(x[1], [7, 8, 9]))
+
+
+def test_several_axes_with_an_offset_for_each_row():
+    plan = RopePlan([1.0, 0.1, 0.01, 0.001], axis=[0, 1, 2, 0])
+    x = np.random.default_rng(1).standard_normal((2, 4, 5, 8))
+    for shape in ((3, 5), (3, 2, 5), (3, 1, 5), (3, 2, 4, 5), (3,), ()):
+        p = np.random.default_rng(3).integers(0, 1000, shape)
+        got = rope(x, p, plan=plan, offset=[7, -400])
+        for b, offset in enumerate((7, -400)):
+            row = p[:, b % p.shape[1]] if p.ndim > 2 else p
+            row = row[:, None] if row.ndim == 3 else row
+            np.testing.assert_array_equal(
+                got[b : b + 1], rope(x[b : b + 1], row + offset, plan=plan)
+            )
+
+
+# --- what cannot be read directly -----------------------------------------------------------------
+
+
+def strange(x):
+    """The same numbers, swapped, unaligned, and both."""
+    unaligned = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    unaligned[...] = x
+    return x.astype(x.dtype.newbyteorder()), unaligned, unaligned.astype(x.dtype.newbyteorder())
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_swapped_and_unaligned(dtype):
+    x = np.random.default_rng(5).standard_normal((2, 700, 64)).astype(dtype)
+    right = rope(x, offset=5)
+    for y in strange(x):
+        got = rope(y, offset=5)
+        assert got.dtype == np.dtype(dtype) and got.flags.aligned
+        np.testing.assert_array_equal(got, right)
+        out = np.empty_like(x)
+        assert rope(y[:, ::-1], offset=5, out=out) is out
+        np.testing.assert_array_equal(out, rope(x[:, ::-1], offset=5))
+
+
+def test_integers_into_their_own_memory():
+    x = np.arange(-60, 60).reshape(3, 5, 8)
+    right = rope(x.astype(np.float64))
+    np.testing.assert_array_equal(rope(x), right)
+    out = x.view(np.float64)
+    np.testing.assert_array_equal(rope(x, out=out), right)
+
+
+def test_no_memory_beside_the_result():
+    """Swapped and integer inputs of 64 MiB are converted where the result goes."""
+    import tracemalloc
+
+    for x in (np.ones((2, 2**16, 64), ">f8"), np.ones((2, 2**16, 64), np.int64)):
+        tracemalloc.start()
+        got = rope(x)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < got.nbytes + 2**20

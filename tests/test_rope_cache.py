@@ -447,7 +447,7 @@ def test_wrong_options_of_apply_rope(options, error, message):
             (RopePlan([1, 1], axis=[0, 1]), [1, 2, 3]),
             {},
             ValueError,
-            "positions: must have a first",
+            "positions: must have shape .2, ...., the axes",
         ),
         ((RopePlan([1, 1], axis=[0, 1]), np.zeros((0, 2))), {}, ValueError, "positions: must have"),
     ],
@@ -507,6 +507,8 @@ JOINED = {  # shapes of q and k, seq_axis: one table for both, or two
     "no heads of queries": ((2, 0, 5, 8), (2, 3, 5, 8), -2),
     "no heads of keys": ((2, 3, 5, 8), (2, 0, 5, 8), -2),
     "one query": ((4, 1, 8), (4, 500, 8), -2),
+    "wider keys": ((5, 4), (5, 8), -2),
+    "wider queries": ((2, 70, 64), (2, 70, 16), -2),
     "other axes": ((5, 8), (3, 2, 5, 8), -2),
 }
 
@@ -881,7 +883,7 @@ REFUSED = [
     ("k", read_only(np.ones((3, 4))), {}, ValueError),
     ("k", np.broadcast_to(np.ones((1, 4)), (3, 4)), {}, ValueError),
     ("k", np.ones(()), {}, ValueError),
-    ("(k|rotary_dim)", np.ones((3, 2)), {}, ValueError),
+    ("plan", np.ones((3, 2)), {}, ValueError),
     ("delta", np.ones((3, 4)), {"delta": None}, TypeError),
     ("delta", np.ones((3, 4)), {"delta": True}, TypeError),
     ("delta", np.ones((3, 4)), {"delta": "1"}, TypeError),

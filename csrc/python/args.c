@@ -44,10 +44,10 @@ PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dty
     return NULL;
 }
 
-/* obj as an array that can be read directly; no dtype is asked for */
+/* obj as an array of whatever dtype, strides, byte order */
 static PyArrayObject *as_array(const char *fn, const char *arg, const char *wanted, PyObject *obj) {
-    if (PyArray_Check(obj) && PyArray_ISBEHAVED_RO((PyArrayObject *)obj)) return (PyArrayObject *)Py_NewRef(obj);
-    PyObject *a = PyArray_CheckFromAny(obj, NULL, 0, 0, NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED, NULL);
+    if (PyArray_Check(obj)) return (PyArrayObject *)Py_NewRef(obj);
+    PyObject *a = PyArray_CheckFromAny(obj, NULL, 0, 0, 0, NULL);
     if (!a && (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_TypeError)))
         pe_raise_type(fn, arg, wanted, obj);
     return (PyArrayObject *)a;
@@ -75,14 +75,69 @@ PyArrayObject *pe_input(pe_state *s, const char *fn, const char *arg, PyObject *
         pe_raise_fact(fn, arg, "too many axes");
         goto fail;
     }
-    if (PyArray_ISINTEGER(a)) a = cast(fn, arg, a, NPY_DOUBLE, NPY_ARRAY_ALIGNED);
-    if (!a) return NULL;
-    *type = pe_dtype_of(s, a);
+    *type = PyArray_ISINTEGER(a) ? PE_F64 : pe_dtype_of(s, a);
     if (*type != PE_NDTYPE) return a;
     pe_raise_type(fn, arg, wanted, obj);
 fail:
     pe_drop(a);
     return NULL;
+}
+
+bool pe_readable(PyArrayObject *a) { return !PyArray_ISINTEGER(a) && PyArray_ISBEHAVED_RO(a); }
+
+/* the dtype of what is made of an input; new reference */
+static PyArray_Descr *result_descr(PyArrayObject *a) {
+    if (PyArray_ISINTEGER(a)) return PyArray_DescrFromType(NPY_DOUBLE);
+    if (!PyArray_ISNOTSWAPPED(a)) return PyArray_DescrFromType(PyArray_TYPE(a));
+    return (PyArray_Descr *)Py_NewRef((PyObject *)PyArray_DESCR(a));
+}
+
+PyArrayObject *pe_direct(const char *fn, const char *arg, PyArrayObject *a) {
+    if (pe_readable(a)) return a;
+    PyObject *r = PyArray_FromArray(a, result_descr(a), NPY_ARRAY_ALIGNED | NPY_ARRAY_FORCECAST);
+    if (!r) pe_name_memory(fn, arg);
+    pe_drop(a);
+    return (PyArrayObject *)r;
+}
+
+PyArrayObject *pe_output_like(const char *fn, const char *arg, PyArrayObject *x, PyObject *out) {
+    PyArray_Descr *descr = result_descr(x);
+    PyArrayObject *a = descr ? pe_output(fn, out, descr, PyArray_NDIM(x), PyArray_DIMS(x)) : NULL;
+    pe_drop(descr);
+    if (a && out != Py_None && pe_no_overlap(fn, arg, x, a, true) < 0) {
+        pe_drop(a);
+        return NULL;
+    }
+    return a;
+}
+
+/* n of a's rows along an axis, from lo on; borrows a's memory */
+static PyArrayObject *slice(PyArrayObject *a, int axis, npy_intp lo, npy_intp n) {
+    npy_intp dims[NPY_MAXDIMS];
+    for (int i = 0; i < PyArray_NDIM(a); i++) dims[i] = i == axis ? n : PyArray_DIM(a, i);
+    Py_INCREF((PyObject *)PyArray_DESCR(a));
+    return (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(a), PyArray_NDIM(a), dims,
+                                                 PyArray_STRIDES(a), PyArray_BYTES(a) + lo * PyArray_STRIDE(a, axis),
+                                                 PyArray_FLAGS(a) & NPY_ARRAY_WRITEABLE, NULL);
+}
+
+int pe_fill_from(PyArrayObject *x, PyArrayObject *out) {
+    enum { MOST = 4 << 20 };
+    npy_intp bytes = PyArray_NBYTES(out), n = 1;
+    int axis = 0;
+    for (int i = 0; i < PyArray_NDIM(out); i++)
+        if (PyArray_DIM(out, i) > n) axis = i, n = PyArray_DIM(out, i);
+    if (bytes <= MOST || n == 1) return PyArray_CopyInto(out, x);
+    npy_intp step = bytes / n < MOST ? MOST / (bytes / n) : 1;
+    for (npy_intp lo = 0; lo < n; lo += step) {
+        npy_intp rows = n - lo < step ? n - lo : step;
+        PyArrayObject *from = slice(x, axis, lo, rows), *to = from ? slice(out, axis, lo, rows) : NULL;
+        int status = to ? pe_fill_from(from, to) : -1;
+        pe_drop(from);
+        pe_drop(to);
+        if (status < 0 || PyErr_CheckSignals() < 0) return -1;
+    }
+    return 0;
 }
 
 /* two elements of one array in one place? Axes by stride: each must step over all that the smaller ones reach. */
@@ -220,7 +275,9 @@ int pe_double(const char *fn, const char *arg, PyObject *obj, double *value) {
     PyObject *f = wrong ? NULL : PyNumber_Float(obj);
     if (!f) {
         bool big = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError);
-        return big ? pe_raise_value(fn, arg, "a float64", obj) : pe_raise_type(fn, arg, "a number", obj);
+        if (big) PyErr_Clear();
+        return big ? pe_raise_fact(fn, arg, "must be a float64, got a larger number")
+                   : pe_raise_type(fn, arg, "a number", obj);
     }
     *value = PyFloat_AsDouble(f);
     Py_DECREF(f);

@@ -5,7 +5,8 @@
 /* a table (rows, dim) of our dtypes, any strides. New reference. */
 static PyArrayObject *table_arg(pe_state *s, const char *fn, const char *arg, PyObject *obj, pe_dtype *type) {
     PyArrayObject *a = pe_input(s, fn, arg, obj, type);
-    if (!a || PyArray_NDIM(a) == 2) return a;
+    if (!a) return NULL;
+    if (PyArray_NDIM(a) == 2) return pe_direct(fn, arg, a);
     char fact[64];
     snprintf(fact, sizeof fact, "must have two axes, (rows, dim), got %d", PyArray_NDIM(a));
     pe_raise_fact(fn, arg, fact);

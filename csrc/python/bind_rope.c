@@ -85,18 +85,10 @@ static int array_arg(pe_state *s, const char *fn, const char *arg, PyObject *obj
     return pe_axis(fn, "seq_axis", seq_axis, PyArray_NDIM(*x), axis);
 }
 
-static PyArrayObject *output(const char *fn, const char *arg, PyArrayObject *x, PyObject *out) {
-    PyArrayObject *a = pe_output(fn, out, PyArray_DESCR(x), PyArray_NDIM(x), PyArray_DIMS(x));
-    if (a && out != Py_None && pe_no_overlap(fn, arg, x, a, true) < 0) {
-        pe_drop(a);
-        return NULL;
-    }
-    return a;
-}
-
 /* one array to turn, with all that this takes; `job` points into the rest, so it stays where it is */
 typedef struct {
     PyArrayObject *x, *out;
+    bool fill; /* out from x, first */
     plan plan;
     pe_rope turn;
     pe_apply job;
@@ -138,10 +130,15 @@ static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg
         if (pe_double(fn, "base", how[3], &w.base) < 0 || pe_layout_arg(fn, how[4], &p->layout) < 0) return -1;
     }
     pe_status bad = pe_check_rotary(width, p->rotary_dim, p->start);
-    char last_axis[32];
+    char words[128];
+    if (bad.code && plan_obj != Py_None) {
+        snprintf(words, sizeof words, "must turn channels below %lld here, got %lld to %lld",
+                 (long long)width, (long long)p->start, (long long)(p->start + p->rotary_dim - 1));
+        return pe_raise_fact(fn, "plan", words);
+    }
     if (bad.code == PE_ERR_ODD) {
-        snprintf(last_axis, sizeof last_axis, "%s: last axis", arg);
-        bad.arg = last_axis;
+        snprintf(words, sizeof words, "%s: last axis", arg);
+        bad.arg = words;
     }
     if (pe_raise_status(fn, bad) < 0) return -1;
     if (!p->turns) {
@@ -149,8 +146,11 @@ static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg
         if (pe_raise_status(fn, pe_check_wave(width > 0 ? width : 2, &w)) < 0) return -1;
         if (width > 0 && !(p->turns = pe_turns(s, fn, &w, &turns))) return -1;
     }
-    r->out = output(fn, arg, r->x, out);
-    if (!r->out || pe_apply_loops(fn, r->x, r->out, axis, how[0], how[1], p->naxes, &r->pos, &r->job) < 0) return -1;
+    r->out = pe_output_like(fn, arg, r->x, out);
+    r->fill = !pe_readable(r->x);
+    if (!r->out ||
+        pe_apply_loops(fn, r->fill ? r->out : r->x, r->out, axis, how[0], how[1], p->naxes, &r->pos, &r->job) < 0)
+        return -1;
     if (inverse) p->factor.divides = true, p->sign = -1;
     if (plan_tables(s, fn, p, &r->pos, turn->type == PE_F64 ? PE_F64 : PE_F32, turn->type) < 0) return -1;
     turn->layout = p->layout, turn->inverse = inverse || adjoint;
@@ -159,6 +159,8 @@ static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg
     r->job.table_row = turn->rotary_dim * pe_itemsize(p->rotors.type);
     return 0;
 }
+
+static int fill_out(const rotation *r) { return r->fill ? pe_fill_from(r->x, r->out) : 0; }
 
 /* rope(fn, x, plan, out, run, positions, offset, seq_axis, base, layout, inverse, adjoint); run False: only the checks */
 PE_FUNCTION(rope) {
@@ -169,7 +171,7 @@ PE_FUNCTION(rope) {
     const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
     rotation_init(s, &r);
     if (fn && prepare(s, fn, "x", args[1], args[2], args + 5, args[3], &r) == 0 &&
-        (args[4] != Py_True || pe_apply_all(s, &r.job, NULL) == 0))
+        (args[4] != Py_True || (fill_out(&r) == 0 && pe_apply_all(s, &r.job, NULL) == 0)))
         result = Py_NewRef((PyObject *)r.out);
     rotation_free(&r);
     return result;
@@ -186,7 +188,7 @@ PE_FUNCTION(rope_qk) {
     if (prepare(s, fn, "q", args[0], args[2], args + 6, args[4], &q) < 0 ||
         prepare(s, fn, "k", args[1], args[3], args + 6, args[5], &k) < 0 ||
         pe_no_overlap(fn, other, k.x, q.out, false) < 0 || pe_no_overlap(fn, other, q.x, k.out, false) < 0 ||
-        pe_no_overlap(fn, other, q.out, k.out, false) < 0)
+        pe_no_overlap(fn, other, q.out, k.out, false) < 0 || fill_out(&q) < 0 || fill_out(&k) < 0)
         goto done;
     bool same_table = args[2] == args[3] && q.plan.rotors.type == k.plan.rotors.type &&
                       q.plan.rotary_dim == k.plan.rotary_dim; /* which without a plan are the widths */
@@ -254,39 +256,41 @@ done:
     return result;
 }
 
-/* apply_rope(fn, x, table, layout, seq_axis, start, inverse, out): table as rope_tables gives it, C-contiguous, of the
- * dtype of arithmetic, its axes before the last two matched like positions */
+/* apply_rope(fn, x, cos, sin, layout, seq_axis, start, inverse, out): tables of one shape, of the dtype of arithmetic,
+ * their axes before the last matched like positions */
 PE_FUNCTION(apply_rope) {
     pe_state *s = pe_state_of(module);
-    PyArrayObject *x = NULL, *out = NULL, *table = (PyArrayObject *)args[2];
+    PyArrayObject *x = NULL, *out = NULL, *table[2] = {(PyArrayObject *)args[3], (PyArrayObject *)args[2]};
     PyObject *result = NULL;
     pe_rope turn = {.kernels = s->kernels};
-    pe_stored stored = {.rows = PyArray_DATA(table)};
+    pe_stored stored = {.ndim = PyArray_NDIM(table[0]) - 1, .dims = PyArray_DIMS(table[0])};
     pe_apply job;
     int64_t start;
-    int axis = 0, ndim = PyArray_NDIM(table) - 2;
+    int axis = 0;
     (void)nargs;
     pe_apply_init(&job, pe_stored_make, &stored, pe_rope_rows, &turn);
     const char *fn = PyUnicode_AsUTF8AndSize(args[0], NULL);
-    if (!fn || array_arg(s, fn, "x", args[1], args[4], &x, &turn.type, &axis) < 0 ||
-        pe_layout_arg(fn, args[3], &turn.layout) < 0 || pe_int64(fn, "start", args[5], &start) < 0 ||
-        pe_bool(fn, "inverse", args[6], &turn.inverse) < 0)
+    if (!fn || array_arg(s, fn, "x", args[1], args[5], &x, &turn.type, &axis) < 0 ||
+        pe_layout_arg(fn, args[4], &turn.layout) < 0 || pe_int64(fn, "start", args[6], &start) < 0 ||
+        pe_bool(fn, "inverse", args[7], &turn.inverse) < 0)
         goto done;
-    if (PyArray_TYPE(table) != (turn.type == PE_F64 ? NPY_DOUBLE : NPY_FLOAT) || !PyArray_IS_C_CONTIGUOUS(table)) {
-        pe_raise_type(fn, "cos", "a table in the dtype of arithmetic", args[2]);
-        goto done;
-    }
-    int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1), rotary_dim = 2 * (int64_t)PyArray_DIM(table, ndim + 1);
+    int64_t width = PyArray_DIM(x, PyArray_NDIM(x) - 1), rotary_dim = 2 * (int64_t)PyArray_DIM(table[0], stored.ndim);
     pe_status bad = pe_check_rotary(width, rotary_dim, start);
     if (bad.code == PE_ERR_WIDTH && rotary_dim > width) bad.arg = "cos: twice the last axis";
-    if (pe_raise_status(fn, bad) < 0 || !(out = output(fn, "x", x, args[7])) ||
-        pe_no_overlap(fn, "cos", table, out, false) < 0)
+    if (pe_raise_status(fn, bad) < 0 || !(out = pe_output_like(fn, "x", x, args[8])) ||
+        pe_no_overlap(fn, "cos", table[1], out, false) < 0 || pe_no_overlap(fn, "sin", table[0], out, false) < 0)
         goto done;
-    pe_apply_axes(x, out, &job);
-    if (pe_apply_match(fn, "cos: axes before the last", ndim, PyArray_DIMS(table), x, axis, &job) < 0) goto done;
+    bool fill = !pe_readable(x);
+    pe_apply_axes(fill ? out : x, out, &job);
+    if (pe_apply_match(fn, "cos: axes before the last", stored.ndim, stored.dims, x, axis, &job) < 0) goto done;
+    for (int f = 0; f < 2; f++) {
+        stored.of[f] = PyArray_DATA(table[f]), stored.strides[f] = PyArray_STRIDES(table[f]);
+        stored.step[f] = PyArray_STRIDE(table[f], stored.ndim);
+    }
     turn.dim = (size_t)width, turn.start = (size_t)start, turn.rotary_dim = (size_t)rotary_dim;
-    job.table_row = stored.row_bytes = turn.rotary_dim * (size_t)PyArray_ITEMSIZE(table);
-    if (pe_apply_all(s, &job, NULL) == 0) result = Py_NewRef((PyObject *)out);
+    stored.pairs = turn.rotary_dim / 2, stored.item = (size_t)PyArray_ITEMSIZE(table[0]);
+    job.table_row = turn.rotary_dim * stored.item;
+    if ((!fill || pe_fill_from(x, out) == 0) && pe_apply_all(s, &job, NULL) == 0) result = Py_NewRef((PyObject *)out);
 done:
     pe_drop(out);
     pe_drop(x);

@@ -27,7 +27,9 @@ PyObject *pe_turns(pe_state *s, const char *fn, const pe_wave *w, const pe_num *
             pe_powers(PE_TURNS, w->base, w->denom, scale, w->pairs, out);
             PyEval_RestoreThread(saved);
             PyArray_CLEARFLAGS(a, NPY_ARRAY_WRITEABLE);
-            bool fine = pe_raise_status(fn, pe_check_turns(out, w->pairs)) == 0;
+            pe_status bad = pe_check_turns(out, w->pairs);
+            bad.real = w->base;
+            bool fine = pe_raise_status(fn, bad) == 0;
             if (fine && w->pairs <= KEPT_PAIRS) {
                 if (PyDict_Size(s->turns) >= KEPT_TABLES) PyDict_Clear(s->turns);
                 fine = PyDict_SetItem(s->turns, key, (PyObject *)a) == 0;
@@ -208,15 +210,17 @@ PE_FUNCTION(add_sinusoidal) {
     pe_status bad = pe_check_wave(PyArray_DIM(x, ndim - 1), &w);
     if (bad.code == PE_ERR_DIM) bad.arg = "x: last axis";
     if (pe_raise_status(fn, bad) < 0) goto done;
-    out = pe_output(fn, args[9], PyArray_DESCR(x), ndim, PyArray_DIMS(x));
-    if (!out || pe_no_overlap(fn, "x", x, out, true) < 0) goto done;
+    out = pe_output_like(fn, "x", x, args[9]);
+    if (!out) goto done;
+    PyArrayObject *from = pe_readable(x) ? x : out;
     adds.type = t.type, adds.dim = t.dim = (size_t)PyArray_DIM(x, ndim - 1), t.pairs = w.pairs;
-    if (pe_apply_loops(fn, x, out, axis, args[1], args[2], 1, &pos, &job) < 0 ||
+    if (pe_apply_loops(fn, from, out, axis, args[1], args[2], 1, &pos, &job) < 0 ||
         !(owner = pe_turns(s, fn, &w, &t.turns)))
         goto done;
     t.positions = pos.p, t.positions.negate = w.scale < 0;
     pe_apply_table(&job, &t);
-    if (pe_apply_all(s, &job, NULL) == 0) result = Py_NewRef((PyObject *)out);
+    if ((from == x || pe_fill_from(x, out) == 0) && pe_apply_all(s, &job, NULL) == 0)
+        result = Py_NewRef((PyObject *)out);
 done:
     pe_pos_free(&pos);
     Py_XDECREF(owner);

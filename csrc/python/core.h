@@ -32,6 +32,7 @@ int pe_raise_status(const char *fn, pe_status status);
 int pe_raise_type(const char *fn, const char *arg, const char *wanted, PyObject *got); /* TypeError; names got's kind */
 int pe_raise_shape(const char *fn, const char *arg, int ndim, const npy_intp *got, int want_ndim,
                    const npy_intp *wanted);
+int pe_raise_axes(const char *fn, const char *arg, const char *wanted, int ndim, const npy_intp *got); /* in words */
 int pe_raise_value(const char *fn, const char *arg, const char *wanted, PyObject *got); /* ValueError; shows got */
 int pe_raise_fact(const char *fn, const char *arg, const char *fact); /* ValueError; nothing to show */
 int pe_raise_index(const char *fn, const char *arg, PyObject *index, npy_intp size, PyArrayObject *where, npy_intp at);
@@ -43,8 +44,15 @@ bool pe_is_bfloat16(pe_state *s, PyArray_Descr *descr);
 pe_dtype pe_dtype_of(pe_state *s, PyArrayObject *a); /* PE_NDTYPE: another */
 /* a new reference; `dtype` None: float64 */
 PyArray_Descr *pe_dtype_arg(pe_state *s, const char *fn, PyObject *dtype, pe_dtype *type);
-/* an array of one of our dtypes, aligned, in native order, any strides; integers become float64. New reference. */
+/* an array of one of our dtypes, or of integers, which count as float64; any strides, alignment and byte order. New
+ * reference. */
 PyArrayObject *pe_input(pe_state *s, const char *fn, const char *arg, PyObject *obj, pe_dtype *type);
+bool pe_readable(PyArrayObject *a); /* of our dtypes, aligned, native: as kernels want it */
+PyArrayObject *pe_direct(const char *fn, const char *arg, PyArrayObject *a); /* a, or such a copy; steals a */
+/* where the result of a transform of x goes: `out`, which may be x but not overlap it, or a new array. A transform of an x
+ * that is not readable fills it from x first, then works in place: no other memory is needed. New reference. */
+PyArrayObject *pe_output_like(const char *fn, const char *arg, PyArrayObject *x, PyObject *out);
+int pe_fill_from(PyArrayObject *x, PyArrayObject *out); /* looks at the signals now and then */
 /* out as it must be, or a new C-contiguous array; takes no reference to descr. New reference. */
 PyArrayObject *pe_output(const char *fn, PyObject *out, PyArray_Descr *descr, int ndim, const npy_intp *dims);
 void pe_name_memory(const char *fn, const char *arg); /* the error of a failed allocation, under our name */

@@ -44,6 +44,13 @@ int pe_raise_shape(const char *fn, const char *arg, int ndim, const npy_intp *go
     return -1;
 }
 
+int pe_raise_axes(const char *fn, const char *arg, const char *wanted, int ndim, const npy_intp *got) {
+    PyObject *have = tuple_of(ndim, got);
+    if (have) PyErr_Format(PyExc_ValueError, "%s: %s: must have shape %s, got %S", fn, arg, wanted, have);
+    Py_XDECREF(have);
+    return -1;
+}
+
 int pe_raise_value(const char *fn, const char *arg, const char *wanted, PyObject *got) {
     PyErr_Clear();
     PyErr_Format(PyExc_ValueError, "%s: %s: must be %s, got %R", fn, arg, wanted, got);
@@ -93,8 +100,9 @@ int pe_raise_status(const char *fn, pe_status s) {
     if (s.code == PE_ERR_ODD) PyErr_Format(type, "%s: %s%s must be even, got %lld", fn, s.arg, colon, got);
     if (s.code == PE_ERR_WIDTH)
         PyErr_Format(type, "%s: %s%s must be at most %lld here, got %lld", fn, s.arg, colon, want, got);
-    if (s.code == PE_ERR_EXTREME) PyErr_Format(type, "%s: %s: gives frequencies beyond 2^60 turns a token", fn, s.arg);
     if (PyErr_Occurred() || !(real = PyFloat_FromDouble(s.real))) return -1;
+    if (s.code == PE_ERR_EXTREME)
+        PyErr_Format(type, "%s: %s: must give frequencies below 2^60 turns a token, got %R", fn, s.arg, real);
     if (s.code == PE_ERR_BASE) PyErr_Format(type, "%s: %s: must be finite and above 0, got %R", fn, s.arg, real);
     if (s.code == PE_ERR_SHIFT) PyErr_Format(type, "%s: %s: must be finite and below dim / 2, got %R", fn, s.arg, real);
     if (s.code == PE_ERR_SCALE) PyErr_Format(type, "%s: %s: must be finite and not 0, got %R", fn, s.arg, real);
