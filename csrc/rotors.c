@@ -18,10 +18,26 @@ size_t pe_rotors_row(const pe_rotors *r) {
 }
 
 /* exp(t + low) for |t| <= 700, low below an ulp of t: error below 2 ulp. t = n ln 2 + r, |r| <= ln 2 / 2, Taylor's series */
+static const double EXP[15] = {1,
+                               1,
+                               1.0 / 2,
+                               1.0 / 6,
+                               1.0 / 24,
+                               1.0 / 120,
+                               1.0 / 720,
+                               1.0 / 5040,
+                               1.0 / 40320,
+                               1.0 / 362880,
+                               1.0 / 3628800,
+                               1.0 / 39916800,
+                               1.0 / 479001600,
+                               1.0 / 6227020800,
+                               1.0 / 87178291200};
 static double exp_f64(double t, double low) {
     double n = (t * 0x1.71547652b82fep+0 + 0x1.8p52) - 0x1.8p52; /* rounded to an integer */
-    double r = (t - n * 0x1.62e42fefa0000p-1) - (n * 0x1.cf79abc9e3b3ap-40 - low), sum = 1;
-    for (int k = 14; k > 0; k--) sum = 1 + sum * r / k;
+    double r = (t - n * 0x1.62e42fefa0000p-1) - (n * 0x1.cf79abc9e3b3ap-40 - low), sum = 0;
+    for (int k = 14; k > 0; k--) sum = (EXP[k] + sum) * r;
+    sum += 1;
     uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
     double scale;
     memcpy(&scale, &bits, 8);

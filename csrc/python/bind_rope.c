@@ -132,8 +132,8 @@ static int prepare(pe_state *s, const char *fn, const char *arg, PyObject *x_arg
     pe_status bad = pe_check_rotary(width, p->rotary_dim, p->start);
     char words[128];
     if (bad.code && plan_obj != Py_None) {
-        snprintf(words, sizeof words, "must turn channels below %lld here, got %lld to %lld",
-                 (long long)width, (long long)p->start, (long long)(p->start + p->rotary_dim - 1));
+        snprintf(words, sizeof words, "must turn channels below %lld here, got %lld to %lld", (long long)width,
+                 (long long)p->start, (long long)(p->start + p->rotary_dim - 1));
         return pe_raise_fact(fn, "plan", words);
     }
     if (bad.code == PE_ERR_ODD) {

@@ -2,7 +2,7 @@
 #include "core.h"
 #include <time.h>
 
-enum { QUICK_BYTES = 1 << 15, THREADED_BYTES = 1 << 20, FIRST_BATCH = 4 << 20, TARGET_MS = 12 };
+enum { QUICK_BYTES = 1 << 15, THREADED_BYTES = 1 << 20, FIRST_BATCH = 1 << 20, TARGET_MS = 12 };
 
 static double milliseconds(void) {
     struct timespec t;
