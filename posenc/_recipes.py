@@ -150,7 +150,7 @@ class Reader(Layers):
         hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
         if hidden is None or heads is None:
             fields.missing("head_dim", ", and so is hidden_size or num_attention_heads")
-        elif hidden % heads and model.part[1] == 1:
+        elif hidden < heads or (hidden % heads and model.part[1] == 1):
             fields.wrong("hidden_size", f"must be a multiple of {heads} heads", hidden)
         elif hidden // heads > _WIDEST:
             fields.wrong("hidden_size", f"must make heads of at most {_WIDEST}", hidden // heads)

@@ -87,6 +87,8 @@ MODELS = [
     ("qwen3.5", {}, HALF, 64, lambda: plain(64, 10000000), 1),
     ("deepseek-v2-lite", {}, INTERLEAVED, 64, lambda: yarn(64, 10000, 40, 4096, 10, 23), 1),
     ("deepseek-v3", {}, INTERLEAVED, 64, lambda: yarn(64, 10000, 40, 4096, 10, 23), 1),
+    ("deepseek-v4", {"layer": 0}, INTERLEAVED, 64, lambda: plain(64, 10000), 1),
+    ("deepseek-v4", {"layer": 3}, INTERLEAVED, 64, lambda: yarn(64, 160000, 16, 65536, 15, 25), 1),
     ("kimi-k2", {}, INTERLEAVED, 64, lambda: yarn(64, 50000, 32, 4096, 19, 20), 1),
     (
         "phi-3-vision-128k",
@@ -137,11 +139,17 @@ MODELS = [
         ),
         1.346573590280,
     ),
+    ("gemma-3n", {"layer": 3}, HALF, 256, lambda: plain(256, 10000), 1),
+    ("gemma-3n", {"layer": 34}, HALF, 256, lambda: plain(256, 1000000), 1),
     ("gpt-j-6b", {}, INTERLEAVED, 64, lambda: plain(64, 10000), 1),
     ("gpt-neox-20b", {}, HALF, 24, lambda: plain(24, 10000), 1),
     ("pythia-1.4b", {}, HALF, 32, lambda: plain(32, 10000), 1),
     ("stablelm-3b", {}, HALF, 20, lambda: plain(20, 10000), 1),
     ("glm-4-9b", {}, INTERLEAVED, 64, lambda: plain(64, 10000), 1),
+    ("glm-4-9b-chat", {}, INTERLEAVED, 64, lambda: plain(64, 5000000), 1),
+    ("mimo-v2-flash", {"layer": 0}, HALF, 64, lambda: plain(64, 5000000), 1),
+    ("mimo-v2-flash", {"layer": 1}, HALF, 64, lambda: plain(64, 10000), 1),
+    ("mimo-v2-flash", {"layer": 47}, HALF, 64, lambda: plain(64, 5000000), 1),
     ("smollm3-3b", {"layer": 2}, HALF, 128, lambda: plain(128, 5000000), 1),
     ("smollm3-3b", {"layer": 3}, None, 0, None, 1),
     ("olmo-2-7b", {}, HALF, 128, lambda: plain(128, 500000), 1),
@@ -180,7 +188,8 @@ def test_published(name, arguments, layout, width, freqs, attention):
     if freqs is None:
         assert plan is None
         return
-    assert (plan.layout, plan.rotary_dim, plan.start) == (layout, width, 0)
+    start = 448 if name == "deepseek-v4" else 0
+    assert (plan.layout, plan.rotary_dim, plan.start) == (layout, width, start)
     assert plan.inv_freq.tolist() == [float(w) for w in freqs()]
     assert plan.attention_factor == pytest.approx(attention, rel=1e-12)
 
@@ -564,6 +573,10 @@ def test_describe_all_kinds_of_layers():
         ({"head_dim": "64"}, "head_dim: must be an integer, got '64'"),
         ({"head_dim": True}, "head_dim: must be an integer, got True"),
         ({"hidden_size": 100, "num_attention_heads": 3}, "hidden_size: must be a multiple of 3"),
+        (
+            {"model_type": "phi", "hidden_size": 3, "num_attention_heads": 4},
+            "hidden_size: must be a multiple of 4 heads, got 3",
+        ),
         ({"hidden_size": 1 << 40, "num_attention_heads": 1}, "hidden_size: must make heads of"),
         ({"head_dim": 8, "rope_theta": float("nan")}, "rope_theta: .*, got nan"),
         ({"head_dim": 8, "rope_theta": -10000}, "rope_theta: .* above 0, got -10000"),
@@ -1199,28 +1212,6 @@ def test_odd_part_of_a_head():
     assert plan.inv_freq.tolist() == [float(mpf(10000) ** (-mpf(2 * i) / 21)) for i in range(11)]
     with pytest.raises(ValueError, match="hidden_size: must be a multiple of 96 heads, got 4096"):
         plan_from_config({**config, "model_type": "llama"})
-
-
-def test_deepseek_v4():
-    """Its old spelling: the last 64 channels of 512, by two bases, yarn without its temperature."""
-    yarn4 = {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536}
-    config = {
-        "model_type": "deepseek_v4",
-        "head_dim": 512,
-        "qk_rope_head_dim": 64,
-        "rope_theta": 10000,
-        "compress_rope_theta": 160000,
-        "rope_scaling": {**yarn4, "beta_fast": 32, "beta_slow": 1},
-        "compress_ratios": [0, 4, 128],
-    }
-    plans = [plan_from_config(config, layer=i) for i in range(3)]
-    assert [(p.start, p.rotary_dim, p.layout) for p in plans] == [(448, 64, INTERLEAVED)] * 3
-    assert same(plans[1], plans[2])
-    assert plans[0].inv_freq.tolist() == [float(w) for w in plain(64, 10000)]
-    low, high = (pair_of(64, 160000, 65536, turns) for turns in (32, 1))
-    expected = yarn(64, 160000, 16, 65536, mpmath.floor(low), mpmath.ceil(high))
-    assert plans[1].inv_freq.tolist() == [float(w) for w in expected]
-    assert plans[1].attention_factor == 1
 
 
 def test_lists_by_layer_with_those_that_predict():
