@@ -89,10 +89,12 @@ def number(fn: str, name: str, value: object, *, positive: bool = False) -> floa
     As the core takes one: whatever has a float, a `Decimal` and an array without axes too, but no
     word, boolean or complex number.
     """
-    kind = value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else ""
-    wrong = isinstance(value, (bool, str, bytes, bytearray)) or (kind and kind in "bcOSUmM")
+    if isinstance(value, np.ndarray):
+        wrong = value.ndim > 0 or value.dtype.kind not in "iuf"
+    else:
+        wrong = isinstance(value, (bool, np.bool_, np.complexfloating, str, bytes, bytearray))
     try:
-        if wrong or (isinstance(value, np.ndarray) and value.ndim):
+        if wrong:
             raise TypeError
         result = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

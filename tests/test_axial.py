@@ -458,7 +458,13 @@ def test_a_plan_fits_the_positions_of_its_convention(convention):
 
 BASES = [np.array(1e4), np.array(10000), Decimal(10000), Fraction(10000), np.float32(1e4), 10000]
 NO_BASES = ["1e4", b"1", True, np.True_, 1e4 + 0j, np.complex64(1), np.array([1e4]), [1e4]]
-NO_BASES += [np.array("1e4"), np.array(1e4, object), np.datetime64(5, "s"), Decimal("sNaN")]
+NO_BASES += [
+    np.str_("1"),
+    np.array("1e4"),
+    np.array(1e4, object),
+    np.datetime64(5, "s"),
+    Decimal("sNaN"),
+]
 MAKERS = {
     "rope": lambda base: rope(np.ones((3, 8)), base=base),
     "rope_plan": lambda base: rope_plan(8, base=base).inv_freq,
