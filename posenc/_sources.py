@@ -104,7 +104,8 @@ def _refusal(model_type: object, values: Mapping[str, Any], model: Model | None)
         return [f"{show(model_type)} has {why}"]
     if model is not None:
         return []
-    near = f" (the nearest is {closest(name)!r})" if closest(name) else ""
+    near = closest(name)
+    near = f" (the nearest is {near!r})" if near else ""
     wanted = f"must be a known type{near}, or absent for a model like Llama"
     return [f"{wanted}, got {show(model_type)}"]
 

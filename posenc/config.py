@@ -67,12 +67,15 @@ def plan_from_config(
     The plan turns the channels of a head as it comes out of the query and key projections. In
     DeepSeek these are the 64 of the separate rotary vectors (`q_pe`, `k_pe`), from channel 0;
     Hugging Face returns them in half layout from interleaved input, which changes keys in a cache
-    but no score. A GGUF file has the layout of llama.cpp, where a Llama is interleaved.
+    but no score. DeepSeek V4 turns the last channels of a head: `start` is not 0. A GGUF file has
+    the layout of llama.cpp, where a Llama is interleaved; pairs of M-RoPE that llama.cpp turns by a
+    fourth position, always 0, turn by time, as in training.
 
-    Known are the models of transformers 5.24 with a rotary embedding, and the authors' own code of
-    Baichuan, ChatGLM, InternLM2, MiMo, MiniCPM, MiniMax-Text-01 and Qwen 1. Without `model_type` a
-    config is read like that of a Llama (half layout); an unknown type is an error. A key that is
-    left out has the value of the model's class. A `truncate` inside a layer type is honoured.
+    Known are the models of transformers 5.24 whose rotary embedding a plan can say, and the
+    authors' own code of Baichuan, ChatGLM, InternLM2, MiMo, MiniCPM, MiniMax-Text-01 and Qwen 1.
+    Without `model_type` a config is read like that of a Llama (half layout); an unknown type is an
+    error. A key that is left out has the value of the model's class. A `truncate` inside a layer
+    type is honoured.
 
     References
     ----------
