@@ -223,7 +223,7 @@ def _rotary_width(fields: Fields, dim: int, rotary_dim: int | None) -> int:
         fields.wrong(key, f"must make 2, 4, ... of the {dim} channels turn", float(part))
     else:
         return width
-    return whole
+    return whole - whole % 2  # reading goes on, for other problems
 
 
 def read_frequencies(
@@ -307,7 +307,8 @@ def scaling_notes(
         trained = trained or longest
         if factor is None and longest and trained:
             factor = CONTEXT.divide(Decimal(longest), Decimal(trained))
-    factor = fields.optional("alpha", **NUMBERS["alpha"]) or factor
+    if method in ("ntk", "dynamic") and "mixed_b" not in fields.values:
+        factor = fields.optional("alpha", **NUMBERS["alpha"]) or factor
     extended = longest
     if trained and factor and (not extended or extended <= trained):
         extended = int(trained * Fraction(factor))
@@ -334,9 +335,9 @@ def read_axis(
     `sections` and `interleaved` are those of a model whose dictionary is silent. None for text.
     """
     key = "mrope_section"
-    own = fields.list_of(key, None, "whole numbers")
     interleaved = fields.flag("mrope_interleaved", interleaved)
-    sizes = sections if own is None else own
+    own = fields.get(key) is not None
+    sizes = fields.list_of(key, None, "whole numbers") if own else sections
     if sizes is None:
         return None
     misfit = _misfit(sizes, pairs, interleaved)

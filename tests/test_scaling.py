@@ -508,6 +508,8 @@ LONG = {"max_position": 256}
         (DYNAMIC, {}, 64, 128, 2),
         (DYNAMIC, LONG, 256, 512, 2),
         ({**DYNAMIC, "alpha": 4}, {}, 64, 256, 4),
+        ({"type": "default", "alpha": 4, "factor": 2}, LONG, 256, None, None),
+        ({"type": "ntk", "alpha": 4, "factor": 2, "mixed_b": None}, {}, None, None, 2),
         ({"type": "dynamic", "factor": 2, **ORIGINAL}, {}, 4096, 8192, 2),
         ({"type": "yarn", **ORIGINAL}, {"max_position": 16384}, 4096, 16384, 4),
         ({"type": "yarn", **ORIGINAL, "max_position_embeddings": 12288}, {}, 4096, 12288, 3),
@@ -585,6 +587,7 @@ def test_yarn_needs_a_factor():
     [
         (8, {"partial_rotary_factor": 0.1}, ValueError, "partial_rotary_factor: must make 2, 4, "),
         (8, {"partial_rotary_factor": 0.4}, ValueError, "partial_rotary_factor: must make 2, 4, "),
+        (7, {"partial_rotary_factor": 0.1}, ValueError, "partial_rotary_factor: must make 2, 4, "),
         (8, {"partial_rotary_factor": 2.0}, ValueError, "partial_rotary_factor: must be at most 1"),
         (8, {"partial_rotary_factor": "x"}, ValueError, "partial_rotary_factor: must be a finite"),
         (7, {}, ValueError, "dim: must be even and at most 16384, got 7"),
