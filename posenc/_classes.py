@@ -27,14 +27,14 @@ dots3_note_audio_encoder:1280,20,64,6000 embedding_gemma2:512,4,256,262144 emu3:
 ernie4_5:1024,16,128,131072 ernie4_5_moe:2560,20,,131072 ernie4_5_vl_moe:2560,20,,131072
 esm:768,12,,1026 esmc:2560,40,,2048 eurobert:768,12,,8192 evolla:4096,32,,8192
 exaone:4096,32,,4096 exaone4:4096,32,,2048 exaone_moe:4096,32,,2048 falcon:4544,71,,2048
-falcon_h1:4096,32,,8192 flex_olmo:4096,32,,4096 flint:2048,32,128,262144 gemma:3072,16,256,8192
-gemma2:2304,8,256,8192 gemma3:2304,8,256,131072 gemma3n:2048,8,256,32768 gemma4:2304,8,256,131072
-gemma4_unified:2304,8,256,262144 glm:4096,32,128,131072 glm4:4096,32,128,131072
-glm4_moe:4096,96,,131072 glm4_moe_lite:2048,20,64,202752 glm4v:4096,32,,32768
-glm4v_moe:4096,96,,65536 glm5_next:4096,64,0,1048576 glm_image:4096,32,,131072
-glm_moe_dsa:6144,64,64,202752 glm_ocr:1024,16,,131072 glmasr_encoder:1280,20,,1500
-gpt_neox:6144,64,,2048 gpt_neox_japanese:2560,32,,2048 gpt_oss:2880,64,64,131072
-gptj:4096,16,,2048 gradium_phonon_tts:768,12,,8192 granite:4096,32,,2048
+falcon_h1:4096,32,,8192 falcon_mamba:768,,, flex_olmo:4096,32,,4096 flint:2048,32,128,262144
+gemma:3072,16,256,8192 gemma2:2304,8,256,8192 gemma3:2304,8,256,131072 gemma3n:2048,8,256,32768
+gemma4:2304,8,256,131072 gemma4_unified:2304,8,256,262144 glm:4096,32,128,131072
+glm4:4096,32,128,131072 glm4_moe:4096,96,,131072 glm4_moe_lite:2048,20,64,202752
+glm4v:4096,32,,32768 glm4v_moe:4096,96,,65536 glm5_next:4096,64,0,1048576
+glm_image:4096,32,,131072 glm_moe_dsa:6144,64,64,202752 glm_ocr:1024,16,,131072
+glmasr_encoder:1280,20,,1500 gpt_neox:6144,64,,2048 gpt_neox_japanese:2560,32,,2048
+gpt_oss:2880,64,64,131072 gptj:4096,16,,2048 gradium_phonon_tts:768,12,,8192 granite:4096,32,,2048
 granite4_vision:4096,32,,2048 granite_docling:1024,16,,32768 granite_swa:2560,20,,8192
 granitemoe:4096,32,,2048 granitemoe_swa:4096,32,,2048 granitemoehybrid:4096,32,,2048
 granitemoeshared:4096,32,,2048 gte:768,12,,8192 helium:2560,20,128,4096
@@ -46,26 +46,29 @@ jamba:4096,32,,262144 jetmoe:2048,32,128,4096 jina_embeddings_v3:1024,16,,8194
 kimi_linear:2304,32,64,1048576 kolibri1:2560,48,128,262144 kyutai_speech_to_text:2048,32,,750
 laguna:2048,48,128,131072 lara_mini:1024,16,128,131072 lasr_encoder:512,8,,10000
 lfm2:2560,32,,128000 lfm2_moe:2048,32,,128000 lfm3:2048,16,128,128000 llama:4096,32,,2048
-llama4:5120,40,128,131072 longcat_flash:6144,64,64,131072 mellum:2304,32,128,131072
-mimi:512,8,,8000 mimo_v2_flash:4096,64,192,131072 minicpm3:2560,40,32,32768
-minimax:4096,32,,131072 minimax_m2:3072,48,128,196608 minimax_m3_vl:6144,64,128,524288
-ministral:4096,32,,131072 ministral3:4096,32,128,262144 mistral:4096,32,,131072
-mistral4:4096,32,64,1048576 mixtral:4096,32,,131072 mllama:4096,32,,131072 modernbert:768,12,,8192
+llama4:5120,40,128,131072 longcat_flash:6144,64,64,131072 mamba:768,,, mamba2:4096,,64,
+mellum:2304,32,128,131072 mimi:512,8,,8000 mimi_decoder:512,8,,8000 mimi_encoder:512,8,,8000
+mimo_v2_flash:4096,64,192,131072 minicpm3:2560,40,32,32768 minimax:4096,32,,131072
+minimax_m2:3072,48,128,196608 minimax_m3_vl:6144,64,128,524288 ministral:4096,32,,131072
+ministral3:4096,32,128,262144 mistral:4096,32,,131072 mistral4:4096,32,64,1048576
+mixtral:4096,32,,131072 mllama:4096,32,,131072 modernbert:768,12,,8192
 modernbert-decoder:768,12,,8192 molmo2:4096,32,128,36864 moonshine:288,8,,512
 moonshine_streaming:320,8,,4096 moshi:4096,32,,3000 muse_glimmer:6656,32,128,131072
 muse_glimmer_assistant:6656,32,128,131072 muse_spark:8192,128,64,1048576 nemotron:6144,48,,4096
-nemotron3_5_transcribe_asr_audio:1280,10,,5000 nemotron3_diarization_audio:512,8,,5000
-nemotron_h:4096,32,128,4096 neomme:1024,16,64,16384 neucodec:1024,16,64,4096
-nomic_bert:768,12,,2048 olmo:4096,32,,2048 olmo2:4096,32,,2048 olmo3:4096,32,,2048
-olmo_hybrid:3840,30,,65536 olmoe:2048,16,,4096 openai_privacy_filter:640,14,64,131072
-paddleocr_vl:1024,16,128,131072 pe_audio_encoder:1792,14,128,10000
-pe_audio_video_encoder:1792,14,128,10000 pe_video_encoder:1792,14,128,10000
-persimmon:4096,64,,16384 phi:2048,32,,2048 phi3:3072,32,,4096 phi4_multimodal:3072,32,,131072
-phimoe:4096,32,,131072 pocket_tts:1024,16,64,8192 pocket_tts_audio_tokenizer:512,8,,8000
-qwen2:4096,32,,32768 qwen2_5_omni:3584,28,,32768 qwen2_5_omni_talker:3584,28,128,32768
-qwen2_5_vl:8192,64,,32768 qwen2_moe:2048,16,,32768 qwen2_vl:8192,64,,32768 qwen3:4096,32,128,32768
-qwen3_5:4096,16,256,32768 qwen3_5_moe:2048,16,256,32768 qwen3_moe:2048,32,,32768
-qwen3_next:2048,16,256,32768 qwen3_omni_moe:2048,28,,32768 qwen3_omni_moe_talker:1024,16,,32768
+nemotron3_5_transcribe_asr_audio:1280,10,,5000 nemotron3_5_transcribe_word_timestamp:1280,16,,5000
+nemotron3_diarization_audio:512,8,,5000 nemotron_h:4096,32,128,4096 neomme:1024,16,64,16384
+neucodec:1024,16,64,4096 nomic_bert:768,12,,2048 olmo:4096,32,,2048 olmo2:4096,32,,2048
+olmo3:4096,32,,2048 olmo_hybrid:3840,30,,65536 olmoe:2048,16,,4096
+openai_privacy_filter:640,14,64,131072 paddleocr_vl:1024,16,128,131072
+pe_audio_encoder:1792,14,128,10000 pe_audio_video_encoder:1792,14,128,10000
+pe_video_encoder:1792,14,128,10000 persimmon:4096,64,,16384 phi:2048,32,,2048 phi3:3072,32,,4096
+phi4_multimodal:3072,32,,131072 phimoe:4096,32,,131072 pocket_tts:1024,16,64,8192
+pocket_tts_audio_tokenizer:512,8,,8000 pocket_tts_audio_tokenizer_decoder:512,8,,8000
+pocket_tts_audio_tokenizer_encoder:512,8,,8000 qwen2:4096,32,,32768 qwen2_5_omni:3584,28,,32768
+qwen2_5_omni_talker:3584,28,128,32768 qwen2_5_vl:8192,64,,32768 qwen2_moe:2048,16,,32768
+qwen2_vl:8192,64,,32768 qwen3:4096,32,128,32768 qwen3_5:4096,16,256,32768
+qwen3_5_moe:2048,16,256,32768 qwen3_moe:2048,32,,32768 qwen3_next:2048,16,256,32768
+qwen3_omni_moe:2048,28,,32768 qwen3_omni_moe_talker:1024,16,,32768
 qwen3_omni_moe_talker_code_predictor:1024,16,128,32768 qwen3_vl:4096,32,128,128000
 qwen3_vl_moe:2048,16,,128000 qwen4_exp:2048,16,256,32768 recurrent_gemma:2560,10,,
 roformer:768,12,,1536 sarvam_mla:4096,64,64,4096 sarvam_moe:4096,64,64,131072
@@ -74,7 +77,8 @@ stablelm:2560,32,,4096 starcoder2:3072,24,,4096 step3p5:4096,64,128,128000
 t5_gemma_module:2304,8,256,8192 t5gemma2:2304,8,256,131072 t5gemma2_decoder:2304,8,256,131072
 timesfm2_5:1280,16,80,16384 ultrabert:4096,32,,32768 unlimited_ocr:1280,10,,32768
 vaultgemma:2304,8,256,8192 voxtral_realtime:3072,,, voxtral_realtime_encoder:1280,32,64,1500
-xcodec2:1024,16,64,4096 youtu:2048,16,64,131072 zamba2:2560,32,,4096 zaya:2048,8,128,131072
+xcodec2:1024,16,64,4096 youtu:2048,16,64,131072 zamba:3712,16,,4096 zamba2:2560,32,,4096
+zaya:2048,8,128,131072
 """
 SIZES = {
     name: tuple(int(n) if n else None for n in numbers.split(","))
@@ -83,6 +87,8 @@ SIZES = {
 
 # The text model of a multimodal one, where its text_config leaves the type out.
 _WRAPPED = {
+    "dia_decoder": "dia",
+    "t5_gemma_module": "t5gemma",
     "cohere2": "aya_vision cohere2_vision",
     "deepseek_v3": "kimi_k25",
     "exaone4": "exaone4_5",

@@ -155,7 +155,10 @@ class Layers:
         if model.nope == "full":
             return [windowless or name != "full_attention" for name in self.types]
         if model.nope == "windowless":
-            return [name == "sliding_attention" and not windowless for name in self.types]
+            turns = [name == "sliding_attention" and not windowless for name in self.types]
+            dense = self._dense() if model.dense else []
+            turns *= -(-len(dense) // len(turns)) or 1
+            return [turn or i in dense for i, turn in enumerate(turns)]
         if model.nope == "null":
             table = self.table if "rope_theta" in self.table else self.source.values
             return [table.get("rope_theta", 1) is not None]
@@ -173,6 +176,17 @@ class Layers:
                 fields.wrong(f"no_rope_layers[{i}]", "must be 0 or 1", flag)
                 break
         return [bool(flag) for flag in given]
+
+    def _dense(self) -> range:
+        """The first layers of Cohere 2 MoE, if they have no pattern of windows of their own."""
+        fields = self.fields
+        if (fields.integer("prefix_dense_sliding_window_pattern") or 1) != 1:
+            return range(0)
+        first = fields.integer("first_k_dense_replace", least=0, most=_MOST_LAYERS) or 0
+        if first and fields.get("layer_types") is None:
+            fields.missing("layer_types", ", but first_k_dense_replace shifts their pattern")
+        given = self._each("mlp_layer_types", "names") or []
+        return range(first or given.count("dense"))
 
     def _switched(self) -> bool:
         """Whether the key that decides about it, if there is one, is for a rotary embedding."""

@@ -38,6 +38,7 @@ class Model:
     # others have windows; all without a window; every fourth, the last one of all among them; all,
     # if the base is null.
     nope: Literal["", "all", "listed", "full", "windowless", "fourth", "null"] = ""
+    dense: bool = False  # but the first layers, those of a dense MLP, have one
     # A key; its value where there is a rotary embedding; its value if silent; what there is instead
     # otherwise, "" for nothing at all.
     switch: tuple[str, Any, Any, str] | None = None
@@ -154,9 +155,10 @@ _MODELS: dict[str, Model] = {
         "diffllama doge dots1 esmc eurobert falcon_h1 gemma gemma2 gradium_phonon_tts granite "
         "granite4_vision granite_docling granite_swa granitemoe granitemoe_swa granitemoeshared "
         "hrm hunyuan_v1_dense hunyuan_v1_moe hyperclovax idefics internlm2 internlm3 iquestcoder "
-        "jais2 jetmoe kyutai_speech_to_text lasr_encoder llama mimi mimo minimax_text_01 "
-        "ministral mistral molmo2 moshi neucodec olmo olmo2 olmoe pocket_tts "
-        "pocket_tts_audio_tokenizer qwen2 qwen2_moe qwen3 qwen3_moe "
+        "jais2 jetmoe kyutai_speech_to_text lasr_encoder llama mimi mimi_decoder mimi_encoder "
+        "mimo minimax_text_01 ministral mistral molmo2 moshi neucodec olmo olmo2 olmoe pocket_tts "
+        "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder "
+        "pocket_tts_audio_tokenizer_encoder qwen2 qwen2_moe qwen3 qwen3_moe "
         "qwen3_omni_moe_talker_code_predictor sarvam_moe seed_oss starcoder2 t5_gemma_module "
         "timesfm2_5 unlimited_ocr vaultgemma voxtral_realtime_encoder xcodec2"
     ),
@@ -174,6 +176,7 @@ _MODELS: dict[str, Model] = {
     **_same("bamba glm4_moe nemotron persimmon phi recurrent_gemma", **_part(0.5)),
     **_same("dots3_note_audio_encoder glmasr_encoder", **_part(0.5)),
     **_same("nemotron3_5_transcribe_asr_audio nemotron3_diarization_audio", **_part(0.5)),
+    **_same("nemotron3_5_transcribe_word_timestamp", **_part(0.5)),
     **_same("qwen3_next stablelm", **_part(0.25)),
     "gpt_neox": Model(**_theta(1e4, "rotary_emb_base"), **_part(0.25, "rotary_pct")),
     "gpt_neox_japanese": Model(**_theta(1e4, "rotary_emb_base"), **_part(1.0, "rotary_pct")),
@@ -228,7 +231,7 @@ _MODELS: dict[str, Model] = {
     "muse_glimmer": Model(nope="fourth", defaults={"num_hidden_layers": 52}),
     "muse_spark": Model(**_theta(5e5), nope="fourth", defaults={"num_hidden_layers": 62}),
     "olmo_hybrid": Model(nope="null"),
-    **_same("glm5_next jamba kimi_linear nemotron_h", nope="all"),
+    **_same("falcon_mamba glm5_next jamba kimi_linear mamba mamba2 nemotron_h zamba", nope="all"),
     # Several axes
     **_same("qwen2_vl qwen2_5_vl qwen2_5_omni", **_theta(1e6), sections=(16, 24, 24)),
     "qwen2_5_omni_talker": Model(**_theta(1e6), sections=(16, 24, 24)),
@@ -265,7 +268,8 @@ _MODELS: dict[str, Model] = {
     "moonshine": Model(**_INTERLEAVED, **_part(0.9)),
     "moonshine_streaming": Model(**_INTERLEAVED, parameters={"partial_rotary_factor": 0.8}),
     "openai_privacy_filter": replace(_GPT_OSS, **_INTERLEAVED),
-    **_same("cohere2 cohere2_moe", **_INTERLEAVED, nope="windowless", **_EVERY_4TH),
+    "cohere2": Model(**_INTERLEAVED, nope="windowless", **_EVERY_4TH),
+    "cohere2_moe": Model(**_INTERLEAVED, nope="windowless", dense=True, **_EVERY_4TH),
     "llama4": Model(
         **_INTERLEAVED,
         **_theta(5e5),

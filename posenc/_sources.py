@@ -20,7 +20,7 @@ __all__ = ["Source", "open_config"]
 
 _LARGEST_FILE = 1 << 24  # bytes; published configs have some thousand
 # The text model of a multimodal config, outermost first.
-_TEXT = ("thinker_config", "text_config", "llm_config", "language_config")
+_TEXT = ("vlm_config", "thinker_config", "text_config", "llm_config", "language_config")
 _DECODERS = ("decoder", "decoder_config")  # of an encoder and a decoder
 
 

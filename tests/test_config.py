@@ -1204,6 +1204,56 @@ def test_heads_of_single_layers():
             plan_from_config({**config, "per_layer_config": wrong}, layer=5)
 
 
+def test_dense_layers_of_cohere2_moe():
+    types = ["full_attention"] * 2 + ["sliding_attention", "full_attention"]
+    config = {"model_type": "cohere2_moe", "head_dim": 128, "layer_types": types}
+    mlps = {"mlp_layer_types": ["dense", "dense", "sparse", "sparse"]}
+    for more, missing in (
+        ({}, [0, 1, 3]),
+        (mlps, [3]),
+        ({"first_k_dense_replace": 1}, [1, 3]),
+        ({**mlps, "prefix_dense_sliding_window_pattern": 4}, [0, 1, 3]),
+    ):
+        plans = [plan_from_config(config | more, layer=i) for i in range(4)]
+        assert [i for i in range(4) if plans[i] is None] == missing
+    del config["layer_types"]
+    with pytest.raises(ValueError, match="layer_types: is missing, but first_k_dense_replace"):
+        plan_from_config({**config, "first_k_dense_replace": 1}, layer=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "layout", "width"),
+    [
+        ({"model_type": "kimi_k25", "text_config": {}}, INTERLEAVED, 64),
+        ({"model_type": "internvl", "llm_config": {"head_dim": 96}}, HALF, 96),
+        ({"model_type": "t5gemma", "encoder": {}, "decoder": {"head_dim": 96}}, HALF, 96),
+        ({"decoder": {"model_type": "t5_gemma_module"}}, HALF, 256),
+        ({"model_type": "dia", "decoder_config": {"model_type": "dia_decoder"}}, HALF, 128),
+        (
+            {
+                "model_type": "qwen2_5_omni",
+                "talker_config": {"model_type": "qwen2_5_omni_talker"},
+                "thinker_config": {"text_config": {"model_type": "qwen2_5_omni_text"}},
+            },
+            HALF,
+            128,
+        ),
+        (
+            {
+                "model_type": "colqwen2",
+                "vlm_config": {"text_config": {"model_type": "qwen2_vl_text"}},
+            },
+            HALF,
+            128,
+        ),
+    ],
+)
+def test_text_part(config, layout, width):
+    """Found inside of a multimodal config; its type follows from the outer one if it has none."""
+    plan = plan_from_config(config)
+    assert (plan.layout, plan.rotary_dim) == (layout, width)
+
+
 def test_odd_part_of_a_head():
     """transformers turns one channel more, with the exponents of the odd width."""
     config = {"model_type": "glm4_moe", "hidden_size": 4096, "num_attention_heads": 96}
