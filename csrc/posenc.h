@@ -114,7 +114,7 @@ typedef struct {
 enum { PE_TILE = 64, PE_BLOCK = 32 }; /* frequencies and rows done together */
 typedef size_t pe_sinusoidal_fn(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
                                 uint32_t *suspects);
-typedef void pe_sincos_fn(const double *phase, size_t n, double *rotor);
+typedef void pe_sincos_fn(const uint64_t *phase, size_t n, double *rotor);
 typedef pe_sincos_fn pe_sincos_dd_fn;
 typedef void pe_rotate_fn(const double *a, const double *b, size_t count, size_t n, double *out);
 typedef void pe_split_fn(double *rotor, size_t count, size_t n);
@@ -166,7 +166,7 @@ typedef struct {
 /* Writes rows [begin, end) to out, row_bytes apart. Correctly rounded: the same bits however rows are grouped.
  * work: PE_TABLE_WORK bytes, aligned to 64, the first 64 of them zero before the first
  * call; calls with the same table and work space share what they prepare. */
-enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 5) + 4 * PE_TILE * PE_BLOCK };
+enum { PE_TABLE_WORK = 64 + 8 * 4 * PE_TILE * (PE_BLOCK + 16 + 4) + 4 * PE_TILE * PE_BLOCK };
 void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdiff_t row_bytes, bool stream,
                    void *work);
 

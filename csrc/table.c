@@ -18,11 +18,12 @@ typedef struct {
     const pe_table *owner;           /* what the lists below belong to: a call with the same work space finds them, */
     size_t first;                    /* if its first tile is this one */
     enum { NOTHING, A_RUN, SCATTERED } holds; /* what offsets holds */
-    char unused_too[64 - sizeof(pe_table *) - sizeof(size_t) - sizeof(int)];
+    char unused[64 - sizeof(pe_table *) - sizeof(size_t) - sizeof(int)];
     double offsets[PE_BLOCK][ROTOR]; /* R(0), R(1), ...: or rotors of scattered positions */
     double steps[STEPS][ROTOR];      /* R(0), R(block), R(2 block), ... */
-    double gain[ROTOR];              /* R(0) times the factor, or what of it is below 1: see `scale` */
-    double phase[ROTOR], base[ROTOR], anchor[ROTOR + 2 * PE_TILE], unused[ROTOR - 2 * PE_TILE];
+    double gain[ROTOR];              /* R(0) times the factor over tile.scale */
+    double base[ROTOR], anchor[ROTOR + 2 * PE_TILE];
+    uint64_t phase[2 * PE_TILE];
     uint32_t suspects[PE_BLOCK * PE_TILE];
 } space;
 _Static_assert(sizeof(space) == PE_TABLE_WORK, "posenc.h says how much work space a table needs");
@@ -32,39 +33,30 @@ typedef struct {
     space *s;
     size_t first, n, lanes;          /* frequencies first .. first + n; n rounded up to 8 */
     double eps;                      /* see sinusoidal.inc.h */
-    double scale;                    /* of 53 bits: 1, or a power of two that the factor has been divided by, */
-    const double *anchor;            /* for `split` wants numbers up to 1 */
+    double hi, lo, scale; /* the factor over scale; of 53 bits this is a power of two above it, for `split` */
+    const double *anchor; /* wants numbers up to 1 */
     bool have_base;
     pe_pos base_pos;
 } tile;
 
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 
-/* theta hi, theta lo, cos and sin of the quarter for each frequency times p, as sincos.inc.h wants them.
- * The product is exact modulo one turn but for the frequency's own end, 2^-192 of a turn a position. */
+/* Each frequency times p, in turns, modulo one turn: 128 bits of fraction, high halves, then low ones. The product is exact
+ * but for the frequency's own end, 2^-192 of a turn a position. */
 static void phases(const tile *w, pe_pos p) {
-    static const double quarter[5] = {0, 1, 0, -1, 0};
-    double *ph = w->s->phase;
+    uint64_t *high = w->s->phase, *low = high + PE_TILE;
     for (size_t k = 0; k < w->lanes; k++) {
-        uint64_t hi, lo;
         const uint64_t *f = w->t->turns[w->first + min(k, w->n - 1)].fixed;
         if (p.shift == 0) {
             pe_u128 t = (pe_u128)f[1] * p.mag + (uint64_t)((pe_u128)f[0] * p.mag >> 64);
-            lo = (uint64_t)t, hi = f[2] * p.mag + (uint64_t)(t >> 64);
+            low[k] = (uint64_t)t, high[k] = f[2] * p.mag + (uint64_t)(t >> 64);
         } else {
             uint64_t t[5];
             wide_mul(t, f, 4, &p.mag, 1);
             wide_shr(t, p.shift, 5);
-            lo = t[1], hi = t[2];
+            low[k] = t[1], high[k] = t[2];
         }
-        if (p.neg) lo = -lo, hi = ~hi + (lo == 0);
-        unsigned q = (unsigned)((hi + (1ull << 61)) >> 62);
-        int64_t d = (int64_t)(hi - ((uint64_t)q << 62));
-        double a = (double)d, rest = (double)(d - (int64_t)a);
-        ph[k] = a * 0x1p-64;
-        ph[PE_TILE + k] = (rest + (double)(int64_t)(lo >> 1) * 0x1p-63) * 0x1p-64;
-        ph[2 * PE_TILE + k] = quarter[q + 1];
-        ph[3 * PE_TILE + k] = quarter[q];
+        if (p.neg) low[k] = -low[k], high[k] = ~high[k] + (low[k] == 0);
     }
 }
 
@@ -73,17 +65,17 @@ static void evaluate(const tile *w, pe_pos p, pe_sincos_fn *sincos, double *roto
     sincos(w->s->phase, w->lanes, rotor);
 }
 
-/* R(0), times hi + lo */
-static void identity(double *rotor, double hi, double lo, size_t lanes) {
+/* R(0), times hi + lo: the first planes of it */
+static void identity(double *rotor, size_t planes, double hi, double lo, size_t lanes) {
     double plane[4] = {0, hi, 0, lo};
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < planes; i++)
         for (size_t k = 0; k < lanes; k++) rotor[i * PE_TILE + k] = plane[i];
 }
 
 /* list[j] = list[1]^j for j < count, by doubling */
 static void powers(const tile *w, double (*list)[ROTOR], size_t count) {
     pe_rotate_fn *rotate = w->t->kernels->rotate;
-    identity(list[0], 1, 0, w->lanes);
+    identity(list[0], 4, 1, 0, w->lanes);
     for (size_t m = 2; m < count; m *= 2) {
         rotate(list[m / 2], list[m / 2], 1, w->lanes, list[m]);
         rotate(list[m], list[1], min(m, count - m) - 1, w->lanes, list[m + 1]);
@@ -94,6 +86,7 @@ static void powers(const tile *w, double (*list)[ROTOR], size_t count) {
 static void make_lists(const tile *w) {
     const pe_kernels *k = w->t->kernels;
     space *s = w->s;
+    identity(s->gain, 4, w->hi, w->lo, w->lanes);
     evaluate(w, (pe_pos){1, 0, false}, k->sincos_dd, s->offsets[1]);
     powers(w, s->offsets, PE_BLOCK);
     k->rotate(s->offsets[PE_BLOCK / 2], s->offsets[PE_BLOCK / 2], 1, w->lanes, s->steps[1]);
@@ -103,20 +96,23 @@ static void make_lists(const tile *w) {
 
 static __int128 signed_of(pe_pos p) { return p.neg ? -(__int128)p.mag : (__int128)p.mag; }
 
-/* the factor as hi + lo, to 2^-104 of it; of 53 bits, what is left of it when it is divided by w->scale */
-static void gain(tile *w, double *hi, double *lo) {
+/* the factor to 2^-104 of it, and what else follows from it */
+static void gain(tile *w) {
     pe_factor f = w->t->factor;
+    bool wide = w->t->type == PE_F64;
     uint64_t bits;
-    w->scale = 1, *hi = f.by, *lo = 0;
+    w->scale = 1, w->hi = f.by, w->lo = 0;
     if (f.divides) {
-        double err, p = pe_two_prod(*hi = 1 / f.by, f.by, &err);
-        *lo = ((1 - p) - err) / f.by;
+        double err, p = pe_two_prod(w->hi = 1 / f.by, f.by, &err);
+        w->lo = ((1 - p) - err) / f.by;
     }
-    if (w->t->type != PE_F64 || f.by == 1) return;
-    memcpy(&bits, hi, 8);
-    bits = (bits & 0x7ffull << 52) + (1ull << 52);       /* the power of two above it */
-    memcpy(&w->scale, &bits, 8);
-    *hi /= w->scale, *lo /= w->scale;
+    if (wide && f.by != 1) {
+        memcpy(&bits, &w->hi, 8);
+        bits = (bits & 0x7ffull << 52) + (1ull << 52); /* the power of two above it */
+        memcpy(&w->scale, &bits, 8);
+        w->hi /= w->scale, w->lo /= w->scale;
+    }
+    w->eps = wide ? 0x1p-76 * w->scale : w->hi < 0x1p-70 ? 0x1p-120 : 0x1p-50 * w->hi;
 }
 
 /* from a rotor to what the kernel for 53 bits wants */
@@ -200,6 +196,7 @@ static void tile_rows(tile *w, size_t begin, size_t end, char *out, ptrdiff_t ro
             s->holds = A_RUN;
             make_anchor(w, pe_pos_at(&t->positions, r));
         } else {
+            if (s->holds == NOTHING) identity(s->gain, wide ? 4 : 2, w->hi, w->lo, w->lanes);
             s->holds = SCATTERED;
             if (wide) split_anchor(w, s->gain);
             w->anchor = wide ? s->anchor : s->gain;
@@ -222,13 +219,8 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
         w.have_base = false;
-        double hi, lo;
-        gain(&w, &hi, &lo);
-        w.eps = t->type == PE_F64 ? 0x1p-76 * w.scale : hi < 0x1p-70 ? 0x1p-120 : 0x1p-50 * hi;
-        if (w.s->owner != t || w.s->first != w.first) {
-            w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
-            identity(w.s->gain, hi, lo, w.lanes);
-        }
+        gain(&w);
+        if (w.s->owner != t || w.s->first != w.first) w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }
     if (t->dim > 2 * t->pairs)

@@ -22,6 +22,17 @@ static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) {
     return p;
 }
 
+typedef __m256i vu64;
+static inline vu64 vu64_load(const uint64_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline vu64 vu64_set1(uint64_t a) { return _mm256_set1_epi64x((long long)a); }
+static inline vu64 vu64_add(vu64 a, vu64 b) { return _mm256_add_epi64(a, b); }
+static inline vu64 vu64_and(vu64 a, vu64 b) { return _mm256_and_si256(a, b); }
+static inline vu64 vu64_or(vu64 a, vu64 b) { return _mm256_or_si256(a, b); }
+static inline vu64 vu64_xor(vu64 a, vu64 b) { return _mm256_xor_si256(a, b); }
+static inline vu64 vu64_shl(vu64 a, int n) { return _mm256_slli_epi64(a, n); }
+static inline vu64 vu64_shr(vu64 a, int n) { return _mm256_srli_epi64(a, n); }
+static inline vf64 vu64_as_f64(vu64 a) { return _mm256_castsi256_pd(a); }
+
 /* loads and stores of n lanes; a whole vector when n allows */
 static inline __m256i mask32(size_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

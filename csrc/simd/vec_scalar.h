@@ -22,6 +22,22 @@ static inline vf64 vf64_mad(vf64 a, vf64 b, vf64 c) { return c + a * b; }
 static inline vf64 vf64_nmad(vf64 a, vf64 b, vf64 c) { return c - a * b; }
 static inline vf64 vf64_two_prod(vf64 a, vf64 b, vf64 *err) { return pe_two_prod(a, b, err); }
 
+/* as many integers of 64 bits as there are doubles */
+typedef uint64_t vu64;
+static inline vu64 vu64_load(const uint64_t *p) { return *p; }
+static inline vu64 vu64_set1(uint64_t a) { return a; }
+static inline vu64 vu64_add(vu64 a, vu64 b) { return a + b; }
+static inline vu64 vu64_and(vu64 a, vu64 b) { return a & b; }
+static inline vu64 vu64_or(vu64 a, vu64 b) { return a | b; }
+static inline vu64 vu64_xor(vu64 a, vu64 b) { return a ^ b; }
+static inline vu64 vu64_shl(vu64 a, int n) { return a << n; }
+static inline vu64 vu64_shr(vu64 a, int n) { return a >> n; }
+static inline vf64 vu64_as_f64(vu64 a) { /* the same bits */
+    double v;
+    memcpy(&v, &a, 8);
+    return v;
+}
+
 #define PE_SCALAR_IO(C, S, FROM, TO)                                                   \
     static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) {                    \
         (void)n;                                                                       \

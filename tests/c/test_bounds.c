@@ -40,13 +40,11 @@ typedef struct {
     quad s, c;
 } truth;
 static fraction random_fraction(void) { return (fraction)random64() << 64 | random64(); }
-static truth phase_of(fraction t, double *phase, size_t k) {
+static truth phase_of(fraction t, uint64_t *phase, size_t k) {
     static const double quarter[5] = {0, 1, 0, -1, 0};
     unsigned q = (unsigned)((t + ((fraction)1 << 125)) >> 126);
     __int128 d = (__int128)(t - ((fraction)q << 126));
-    double hi = (double)d;
-    phase[k] = hi * 0x1p-128, phase[PE_TILE + k] = (double)(d - (__int128)hi) * 0x1p-128;
-    phase[2 * PE_TILE + k] = quarter[q + 1], phase[3 * PE_TILE + k] = quarter[q];
+    phase[k] = (uint64_t)(t >> 64), phase[PE_TILE + k] = (uint64_t)t;
     quad s, c;
     sin_cos_turns((quad)d * 0x1p-128, &s, &c);
     return (truth){s * quarter[q + 1] + c * quarter[q], c * quarter[q + 1] - s * quarter[q]};
@@ -72,7 +70,8 @@ static fraction special(size_t i) { /* near eighths of a turn, tiny, then anythi
 }
 
 static void evaluations(const pe_kernels *k) {
-    double phase[ROTOR], rotor[ROTOR];
+    uint64_t phase[2 * PE_TILE];
+    double rotor[ROTOR];
     truth t[PE_TILE];
     quad plain = 0, dd = 0;
     for (size_t again = 0; again < 2000; again++) {
@@ -114,7 +113,8 @@ static quad worst_ends(const double *A, const double *o, truth t, bool fused, qu
 static double offsets[DEEPEST][ROTOR], steps[STEPS][ROTOR], split_offsets[DEEPEST][ROTOR];
 
 static void products(const pe_kernels *k) {
-    double phase[ROTOR], base[ROTOR], anchor[ROTOR + 2 * PE_TILE], split_anchor[ROTOR + 2 * PE_TILE];
+    uint64_t phase[2 * PE_TILE];
+    double base[ROTOR], anchor[ROTOR + 2 * PE_TILE], split_anchor[ROTOR + 2 * PE_TILE];
     fraction w[PE_TILE], b[PE_TILE];
     quad rotated = 0, deep = 0, halves = 0, narrow = 0, wide = 0;
     for (size_t again = 0; again < 30; again++) {
@@ -178,7 +178,8 @@ static void products(const pe_kernels *k) {
 
 /* positions that do not follow each other: the anchor is (0, 1) and the offset comes from `sincos` */
 static void direct(const pe_kernels *k) {
-    double phase[ROTOR], rotor[ROTOR], one[ROTOR] = {0};
+    uint64_t phase[2 * PE_TILE];
+    double rotor[ROTOR], one[ROTOR] = {0};
     for (size_t i = 0; i < PE_TILE; i++) one[PE_TILE + i] = 1;
     truth t[PE_TILE];
     quad worst = 0;

@@ -164,17 +164,17 @@ static void compare_rotors(const char *name, size_t n, const double *a, const do
         CHECK(at == n, "%s_%s: %zu lanes: plane %zu lane %zu", name, other->isa, n, p, at);
     }
 }
-static void random_phase(double *phase) {
-    static const double quarter[5] = {0, 1, 0, -1, 0};
+static void random_phase(uint64_t *phase) { /* anywhere, near eighths of a turn, nearly 0 */
     for (size_t k = 0; k < PE_TILE; k++) {
-        size_t q = random_below(4);
-        double theta = random_unit() / 8 * (random_below(4) ? 1 : 0x1p-40);
-        phase[k] = theta, phase[PE_TILE + k] = theta * 0x1p-54 * random_unit();
-        phase[2 * PE_TILE + k] = quarter[q + 1], phase[3 * PE_TILE + k] = quarter[q];
+        uint64_t near = random64() >> (5 + random_below(59));
+        phase[k] = random_below(2) ? random64() : (random64() & 7ull << 61) + (random_below(2) ? near : -near);
+        phase[PE_TILE + k] = random_below(4) ? random64() : 0;
+        if (random_below(8) == 0) phase[k] = phase[PE_TILE + k] & 1 ? 0 : -1ull;
     }
 }
 static void try_phase(const char *name, pe_sincos_fn *a, pe_sincos_fn *b, size_t n) {
-    double phase[ROTOR], *r[2] = {calloc(ROTOR, 8), calloc(ROTOR, 8)};
+    uint64_t phase[2 * PE_TILE];
+    double *r[2] = {calloc(ROTOR, 8), calloc(ROTOR, 8)};
     random_phase(phase);
     a(phase, n, r[0]), b(phase, n, r[1]);
     compare_rotors(name, n, r[0], r[1], 4);
