@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 __all__ = ["Fields", "show"]
 
 _LONGEST_INT = 2**63 - 1  # of a whole number in a config
+_LONGEST_LIST = 1 << 14  # of numbers, one for each pair of the widest head
+_MOST_PROBLEMS = 40  # in one error
 _ONE = Decimal(1)
 
 
@@ -59,8 +61,11 @@ class Fields:
 
     def check(self) -> None:
         """Raise one ValueError that lists every problem."""
-        if self.problems:
-            self.fail("; ".join(dict.fromkeys(self.problems)))
+        problems = list(dict.fromkeys(self.problems))
+        if len(problems) > _MOST_PROBLEMS:
+            problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} problems more"]
+        if problems:
+            self.fail("; ".join(p if len(p) < 300 else f"{p[:300]}..." for p in problems))
 
     def fail(self, problem: str) -> NoReturn:
         """Raise a ValueError in the name of the function that was called."""
@@ -128,6 +133,9 @@ class Fields:
         if self.get(key) is None:
             self.missing(key)
         items = self.list_of(key, length, "numbers") or []
+        if len(items) > _LONGEST_LIST:
+            self.wrong(key, f"must be at most {_LONGEST_LIST} numbers", len(items))
+            return []
         before = len(self.problems)
         result = []
         for i, item in enumerate(items):

@@ -712,6 +712,8 @@ def test_no_endless_file(tmp_path):
         {"layer_rope_theta": [10000.0 + i for i in range(1024)]},
         {"per_layer_config": {i: {"head_dim": 2 * i + 2} for i in range(1024)}},
         {"rope_scaling_layers": list(range(10**6))},
+        {"rope_scaling": {"type": "longrope", "long_factor": [1.0] * 10**6}},
+        {"layer_types": ["a" * 10**6] * 1024, "rope_parameters": {"b": {}}},
         {"rope_parameters": {"full_attention": dict.fromkeys(map(str, range(10**5)))}},
         {"model_type": "llama" * 10**6},
         {"layer_types": [], "num_nextn_predict_layers": 2**62, "rope_theta": []},
