@@ -40,24 +40,34 @@ class Fields:
     """
 
     def __init__(
-        self, fn: str, values: Mapping[str, Any], problems: list[str], prefix: str = ""
+        self,
+        fn: str,
+        values: Mapping[str, Any],
+        problems: list[str],
+        prefix: str = "",
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self.fn = fn
         self.values = values
         self.problems = problems
         self.prefix = prefix
+        self.names = names or {}  # that keys have where they were read, if others
 
     def inner(self, key: str, values: Mapping[str, Any]) -> Fields:
         """The fields of a mapping found under `key`; an empty key stays where it is."""
-        return Fields(self.fn, values, self.problems, f"{self.prefix}{key}." if key else "")
+        prefix = f"{self.prefix}{key}." if key else self.prefix
+        return Fields(self.fn, values, self.problems, prefix, self.names)
 
     def wrong(self, key: str, wanted: str, got: object) -> None:
         """Note that `key` should have been `wanted`."""
-        self.problems.append(f"{self.prefix}{key}: {wanted}, got {show(got)}")
+        self.problems.append(f"{self._named(key)}: {wanted}, got {show(got)}")
 
     def missing(self, key: str, why: str = "") -> None:
         """Note that `key` is not there."""
-        self.problems.append(f"{self.prefix}{key}: is missing{why}")
+        self.problems.append(f"{self._named(key)}: is missing{why}")
+
+    def _named(self, key: str) -> str:
+        return self.names.get(f"{self.prefix}{key}", f"{self.prefix}{key}")
 
     def check(self) -> None:
         """Raise one ValueError that lists every problem."""

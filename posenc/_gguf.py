@@ -11,7 +11,28 @@ from ._args import fail
 from ._models import MODELS, Model
 from .sinusoidal import Layout
 
-__all__ = ["is_gguf", "read_gguf"]
+__all__ = ["NAMES", "is_gguf", "read_gguf"]
+
+# What the keys of a config are in a file, after the name of the architecture.
+NAMES = {
+    "hidden_size": "embedding_length",
+    "num_attention_heads": "attention.head_count",
+    "head_dim": "attention.key_length",
+    "rotary_dim": "rope.dimension_count",
+    "num_hidden_layers": "block_count",
+    "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "layer_types": "attention.sliding_window_pattern",
+    "sliding_window_pattern": "attention.sliding_window_pattern",
+    "rope_scaling.mrope_section": "rope.dimension_sections",
+    "rope_scaling.rope_type": "rope.scaling.type",
+    "rope_scaling.factor": "rope.scaling.factor",
+    "rope_scaling.original_max_position_embeddings": "rope.scaling.original_context_length",
+    "rope_scaling.attention_factor": "rope.scaling.attn_factor",
+    "rope_scaling.beta_fast": "rope.scaling.yarn_beta_fast",
+    "rope_scaling.beta_slow": "rope.scaling.yarn_beta_slow",
+    "rope_scaling.llama_4_scaling_beta": "attention.temperature_scale",
+}
 
 # Architectures of llama.cpp, by the model type whose layers they have. The layout is theirs, not
 # that of the Hugging Face checkpoint: converting a Llama turns its weights back to interleaved, and

@@ -12,6 +12,7 @@ from ._sources import Source
 __all__ = ["IDLE", "MOST_KEYS", "Layers"]
 
 _MOST_LAYERS = 1024
+_LONGEST_NAME = 64  # of a layer type
 MOST_KEYS = 64  # of a dictionary of rotary parameters
 _ALIASES = (
     ("hidden_size", "n_embd d_model"),
@@ -42,7 +43,8 @@ class Layers:
         if isinstance(inner, Mapping) and inner.get("rope_theta") is not None:
             values.setdefault("rope_theta", inner["rope_theta"])
         values = {**model.silent(nested=bool(source.prefix)), **values}
-        self.fields = fields = Fields(fn, values, list(source.problems), source.prefix)
+        problems = list(source.problems)
+        self.fields = fields = Fields(fn, values, problems, source.prefix, source.names)
         self.count = fields.integer("num_hidden_layers", most=_MOST_LAYERS)
         extra = values.get("num_nextn_predict_layers")
         for key in _PADDED:
@@ -116,7 +118,7 @@ class Layers:
         given = self._each("layer_types", "names")
         if given:
             for i, name in enumerate(given):
-                if not isinstance(name, str):
+                if not isinstance(name, str) or len(name) > _LONGEST_NAME:
                     fields.wrong(f"layer_types[{i}]", "must be a name", name)
                     return [""]
             return [_SPELLINGS.get(name, name) for name in given]

@@ -142,7 +142,7 @@ class Reader(Layers):
         if layer_type == "full_attention" and "global_head_dim" in model.defaults and no_own:
             keys.insert(0, "global_head_dim")
         if own:
-            fields = Fields(fields.fn, {**fields.values, **own}, fields.problems, fields.prefix)
+            fields = fields.inner("", {**fields.values, **own})
         for key in keys:
             width = fields.integer(key, most=_WIDEST)
             if width is not None:

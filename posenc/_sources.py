@@ -6,14 +6,14 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ._args import fail
 from ._classes import REFUSED
 from ._fields import show
-from ._gguf import is_gguf, read_gguf
+from ._gguf import NAMES, is_gguf, read_gguf
 from ._models import Model, closest, find_model
 
 __all__ = ["Source", "open_config"]
@@ -33,6 +33,7 @@ class Source:
     model_type: str
     prefix: str  # of the keys, in errors
     problems: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)  # of keys in the file, if others
 
 
 def open_config(fn: str, config: object) -> Source:
@@ -42,7 +43,7 @@ def open_config(fn: str, config: object) -> Source:
         path = path / "config.json" if path.is_dir() else path
         if is_gguf(path):
             values, model = read_gguf(fn, path)
-            return Source(values, model, str(values["model_type"]), "")
+            return Source(values, model, str(values["model_type"]), "", names=NAMES)
         config = _load_json(fn, path)
     return _text_part(_mapping(fn, config))
 

@@ -591,6 +591,10 @@ def test_describe_all_kinds_of_layers():
         ({"head_dim": 8, "max_position_embeddings": -1}, "max_position_embeddings: must be from 1"),
         ({"text_config": 5}, "text_config: must be a dictionary, got 5"),
         (
+            {"text_config": {"head_dim": 64, "layer_rope_theta": [-1.0]}},
+            "text_config.layer_rope_theta: must be a finite number above 0, got -1.0",
+        ),
+        (
             {"model_type": "smollm3", "head_dim": 8, "no_rope_layers": [1] * 10**6},
             "no_rope_layers: must be from 1 to 1024 of 0 or 1",
         ),
@@ -983,7 +987,28 @@ def test_gguf_without_rotary_embedding(tmp_path):
     path = write_gguf(tmp_path / "a.gguf", "exaone4", keys)
     assert [plan_from_config(path, layer=i) is None for i in range(4)] == [False] * 3 + [True]
     path = write_gguf(tmp_path / "b.gguf", "baichuan", {**SIZES, "embedding_length": 5120})
-    with pytest.raises(ValueError, match="hidden_size: must be 4096 for a rotary embedding"):
+    with pytest.raises(ValueError, match="embedding_length: must be 4096 for a rotary embedd"):
+        plan_from_config(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"block_count": 4096}, "block_count: must be from 1 to 1024, got 4096"),
+        ({"attention.head_count": 3}, "embedding_length: must be a multiple of 3 heads"),
+        ({"rope.dimension_count": 130}, "rope.dimension_count: must be even and at most 128"),
+        ({"rope.freq_base": -1.0}, "rope.freq_base: must be a finite number above 0, got -1.0"),
+        (
+            {"rope.scaling.type": "yarn", "rope.scaling.factor": 0.5},
+            "rope.scaling.factor: must be a finite number of at least 1, got 0.5",
+        ),
+        ({"rope.scaling.type": "magic"}, "rope.scaling.type: must be one of .*, got 'magic'"),
+        ({"rope.dimension_sections": [1, 2, 3, 0]}, "rope.dimension_sections: must add up to 64"),
+    ],
+)
+def test_gguf_errors_name_its_own_keys(tmp_path, keys, message):
+    path = write_gguf(tmp_path / "a.gguf", "llama", {**SIZES, **keys})
+    with pytest.raises(ValueError, match=f"^plan_from_config: .*{message}"):
         plan_from_config(path)
 
 
