@@ -987,7 +987,7 @@ def test_gguf_without_rotary_embedding(tmp_path):
     path = write_gguf(tmp_path / "a.gguf", "exaone4", keys)
     assert [plan_from_config(path, layer=i) is None for i in range(4)] == [False] * 3 + [True]
     path = write_gguf(tmp_path / "b.gguf", "baichuan", {**SIZES, "embedding_length": 5120})
-    with pytest.raises(ValueError, match="embedding_length: must be 4096 for a rotary embedd"):
+    with pytest.raises(ValueError, match="embedding_length: must be 4096 for a rotary"):
         plan_from_config(path)
 
 
