@@ -52,6 +52,7 @@ class Model:
     longrope: bool = False  # "yarn" and "su" mean longrope (Phi-3)
     stepped: bool = False  # `use_dynamic_ntk` and `use_logn_attn` (Qwen 1)
     unscaled: bool = False  # a yarn that says no attention factor has 1 (DeepSeek V4)
+    wide: bool = False  # heads are wider than hidden_size / num_attention_heads (Zamba 2)
     mla: bool = False  # the rotary channels are a vector of their own, `qk_rope_head_dim` wide
     parameters: Mapping[str, Any] = field(default_factory=dict)  # the model's own rope_parameters
     defaults: Mapping[str, Any] = field(default_factory=dict)  # other keys, if silent
@@ -194,7 +195,7 @@ _MODELS: dict[str, Model] = {
     "baichuan": Model(switch=("hidden_size", 4096, None, _ALIBI)),  # that of 7B, not of 13B
     "esm": Model(switch=("position_embedding_type", "rotary", "absolute", "a learned table")),
     "granitemoehybrid": Model(switch=("position_embedding_type", "rope", None, "")),
-    "zamba2": Model(switch=("use_mem_rope", True, False, "")),
+    "zamba2": Model(switch=("use_mem_rope", True, False, ""), wide=True),
     # Layers that differ
     **dict.fromkeys(("gemma3", "t5gemma2", "t5gemma2_decoder"), _GEMMA3),
     "gemma3n": replace(_GEMMA3, period=("sliding_window_pattern", 5, "last")),

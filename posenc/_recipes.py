@@ -148,7 +148,9 @@ class Reader(Layers):
             if width is not None:
                 return width
         hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
-        if hidden is None or heads is None:
+        if model.wide:
+            fields.missing("attention_head_dim")
+        elif hidden is None or heads is None:
             fields.missing("head_dim", ", and so is hidden_size or num_attention_heads")
         elif hidden < heads or (hidden % heads and model.part[1] == 1):
             fields.wrong("hidden_size", f"must be a multiple of {heads} heads", hidden)

@@ -561,6 +561,15 @@ def test_describe_all_kinds_of_layers():
         ({}, "head_dim: is missing, and so is hidden_size or num_attention_heads"),
         ({"model_type": "llama"}, "head_dim: is missing"),
         (
+            {
+                "model_type": "zamba2",
+                "use_mem_rope": True,
+                "hidden_size": 2560,
+                "num_attention_heads": 32,
+            },
+            "attention_head_dim: is missing",
+        ),
+        (
             {"model_type": "lama", "head_dim": 8},
             r"model_type: must be a known type \(the nearest is 'llama'\), or absent for a model "
             "like Llama, got 'lama'",
