@@ -12,7 +12,7 @@ from ._fields import Fields, show
 from ._kinds import IDLE, MOST_KEYS, Layers
 from ._methods import CONTEXT
 from .plan import RopePlan
-from .scaling import mrope_axes, read_frequencies, rope_type, scaling_notes
+from .scaling import read_axis, read_frequencies, rope_type, scaling_notes
 
 __all__ = ["Reader", "Recipe", "Temperature"]
 
@@ -237,7 +237,10 @@ class Reader(Layers):
             layout = "half"
         self.fields.check()
         start = recipe.head_dim - recipe.dim if self.model.last else 0
-        plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=attention)
+        naxes = 3 if axis and self.model.order != "rows and columns" else 1
+        plan = RopePlan._exact(
+            freqs, layout, start, axis=axis, naxes=naxes, attention_factor=attention
+        )
         notes = scaling_notes(parameters, recipe.base, seq_len, self.max_position)
         if axis is not None:
             grid = self.model.order == "rows and columns"
@@ -260,28 +263,25 @@ class Reader(Layers):
         return {"rope_type": "ntk", "alpha": float(2 ** (doublings + 1) - 1)}
 
     def _axis(self, inner: Fields, pairs: int) -> list[int] | None:
-        if self.model.order == "rows and columns":
+        order, sections = self.model.order, list(self.model.sections) or None
+        if order == "rows and columns":
             return [i % 2 for i in range(pairs)]
+        if order != "time last":
+            in_turn = order == "interleaved"
+            return read_axis(inner, pairs, sections=sections, interleaved=in_turn)
         key = "mrope_section"
-        sections = inner.list_of(key, None, "whole numbers") or list(self.model.sections)
-        if not sections:
+        sections = inner.list_of(key, None, "whole numbers") or sections
+        if sections is None:
             return None
-        in_turn = inner.flag("mrope_interleaved", self.model.order == "interleaved")
-        time_last = self.model.order == "time last"
-        whole = all(type(n) is int and 0 < n <= pairs for n in sections)
-        if not whole or ((in_turn or time_last) and len(sections) != 3):
-            inner.wrong(key, f"must be 3 whole numbers from 1 to {pairs}", sections)
-        elif not in_turn and sum(sections) != pairs:
+        whole = all(type(n) is int and 0 <= n <= pairs for n in sections)
+        if not whole or len(sections) != 3:
+            inner.wrong(key, f"must be 3 whole numbers from 0 to {pairs}", sections)
+        elif sum(sections) != pairs:
             inner.wrong(key, f"must add up to {pairs} pairs", sum(sections))
-        elif time_last and sections[0] != sections[1]:
+        elif sections[0] != sections[1]:
             inner.wrong(key, "must have two equal numbers first", sections)
-        elif time_last:
-            return [1, 2] * sections[0] + [0] * sections[2]
         else:
-            axes = mrope_axes(pairs, sections, interleaved=in_turn)
-            if max(axes) == 2:  # or else a plan would want fewer positions than the model has
-                return axes
-            inner.wrong(key, "must leave pairs to width", sections)
+            return [1, 2] * sections[0] + [0] * sections[2]
         return None
 
     def _score_factor(self, entry: Mapping[str, Any], factor: float | None) -> float | None:

@@ -118,7 +118,7 @@ def mrope_plan(
     base = number(fn, "base", base, positive=True)
     check.layout(fn, layout)
     axis = mrope_axes(width // 2, sizes, interleaved=in_turn)
-    plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis)
+    plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis, naxes=3)
     method = "mrope, interleaved" if in_turn else "mrope, chunked"
     plan.notes = {"head_dim": dim, **scaling_notes(None, base), "method": method}
     return plan

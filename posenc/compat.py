@@ -211,7 +211,7 @@ def float32_tables(plan: RopePlan, positions: int | npt.ArrayLike, dtype: npt.DT
     fn = "rope_tables"
     if plan.decay is not None:
         fail(ValueError, fn, "compat", "must be None for a plan with xPos", "'float32'")
-    last = int(plan.axis.max(initial=0))
+    last = plan.naxes - 1
     one = RopePlan([0.0], axis=[last])  # of one pair, for the checks of positions and dtype
     dtype = _core.rope_tables(one._parts, positions, dtype).dtype
     if isinstance(positions, (int, np.integer)):
@@ -247,7 +247,7 @@ def _sines_and_cosines(
     the largest possible one, moves its rounding; the few others are evaluated from the angle.
     All in place: with new arrays for the steps it takes twice as long.
     """
-    table = _core.rope_tables(near._parts, p if near.axis.any() else p[0], np.float64)
+    table = _core.rope_tables(near._parts, p[: near.naxes] if near.naxes > 1 else p[0], np.float64)
     p = p[near.axis].T
     angles = p * frequencies
     d, dd, by_sine, by_cosine, turned, sine, cosine = work[:, : len(out)]

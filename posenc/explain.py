@@ -82,7 +82,7 @@ def explain_plan(plan: RopePlan) -> str:
     for i in _shown(kinds):
         wave = f"{2 * np.pi / freq[i]:.4g}" if freq[i] else "none"
         ratio = f"  {freq[i] / plain[i]:8.4g}" if plain[i] else ""
-        axis = f"axis {plan.axis[i]}" if plan.axis.any() else ""
+        axis = f"axis {plan.axis[i]}" if plan.naxes > 1 else ""
         lines.append("  ".join(filter(None, (f"{i:4}  {wave:>10}{ratio}", kinds[i], axis))))
     return "\n".join(lines)
 
@@ -93,7 +93,7 @@ def _unit(plan: RopePlan) -> str:
     if grid == "axial":
         spread = convention.startswith(("dinov3", "pixels"))
         return "units, of a grid from -1 to 1" if spread else "patches"
-    return "tokens" if plan.notes.get("base") and not plan.axis.any() else "positions"
+    return "tokens" if plan.notes.get("base") and plan.naxes == 1 else "positions"
 
 
 def _plain(plan: RopePlan) -> Array:
@@ -153,12 +153,12 @@ def _channels(plan: RopePlan) -> str:
 
 
 def _axes(plan: RopePlan) -> str | None:
-    if not plan.axis.any():
+    if plan.naxes == 1:
         return None
     mrope = str(plan.notes.get("method")).startswith("mrope")
     names = plan.notes.get("axes", ("time", "height", "width") if mrope else ())
-    said = [f" ({name})" for name in names] + [""] * len(plan.axis)
-    counts = np.bincount(plan.axis, minlength=len(names))
+    said = [f" ({name})" for name in names] + [""] * plan.naxes
+    counts = np.bincount(plan.axis, minlength=plan.naxes)
     parts = [f"{n} on axis {axis}{said[axis]}" for axis, n in enumerate(counts)]
     return ", ".join(parts).replace(" on", " pairs on", 1)
 

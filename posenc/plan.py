@@ -49,6 +49,8 @@ class RopePlan:
         float64, read-only.
     axis : ndarray
         int64, read-only: which axis of the positions turns each pair; zeros for text.
+    naxes : int
+        How many axes the positions have: 1 for text. One may turn no pair.
     layout : str
     rotary_dim : int
         How many channels turn: twice the number of pairs.
@@ -86,6 +88,7 @@ class RopePlan:
         "decay",
         "inv_freq",
         "layout",
+        "naxes",
         "notes",
         "rotary_dim",
         "start",
@@ -130,6 +133,7 @@ class RopePlan:
         start: int = 0,
         *,
         axis: npt.ArrayLike | None = None,
+        naxes: int = 1,
         attention_factor: float = 1.0,
     ) -> None:
         check_layout("RopePlan", layout)
@@ -149,6 +153,7 @@ class RopePlan:
         if start > 2**30:
             fail(ValueError, "RopePlan", "start", "must be at most 2^30", start)
         self.inv_freq, self.axis = _frozen(inv_freq), _frozen(axes.astype(np.int64))
+        self.naxes = max(naxes, int(axes.max(initial=0)) + 1)
         self.layout = layout
         self.rotary_dim = 2 * len(inv_freq)
         self.start = start
@@ -170,7 +175,8 @@ class RopePlan:
         self, turns: Array, decay: Array | None, center: float, *, of_keys: bool = False
     ) -> None:
         """What xPos adds (decay: high parts, low parts), and the tuple for the core."""
-        axis = self.axis if self.axis.any() else None
+        # for the core: of each pair, and the last one there is
+        axis = _frozen(np.append(self.axis, self.naxes - 1)) if self.naxes > 1 else None
         decay = None if decay is None else _frozen(decay)
         whole = (self.layout, self.rotary_dim, self.start, self.attention_factor, decay, center)
         for name, value in (
@@ -196,7 +202,8 @@ class RopePlan:
         return hash(self._signature())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.inv_freq, self._parts, self.axis, self._of_keys, self.notes)
+        axes = self.axis, self.naxes
+        return _restored, (self.inv_freq, self._parts, *axes, self._of_keys, self.notes)
 
     def for_keys(self) -> RopePlan:
         """The plan of the keys: xPos divides them by what it multiplies the queries with.
@@ -244,13 +251,15 @@ class RopePlan:
         start: int = 0,
         *,
         axis: npt.ArrayLike | None = None,
+        naxes: int = 1,
         attention_factor: float = 1.0,
     ) -> RopePlan:
         """A plan of frequencies known to some 80 digits: rounded once for `inv_freq`."""
         plan = cls.__new__(cls)
         turns = pack_turns([Fraction(f) / _TWO_PI for f in freqs])
         inv_freq = np.array([float(f) for f in freqs])
-        plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=attention_factor)
+        factor = attention_factor
+        plan._fill(inv_freq, turns, layout, start, axis=axis, naxes=naxes, attention_factor=factor)
         return plan
 
     def __repr__(self) -> str:
@@ -269,12 +278,17 @@ def _frozen(array: Array) -> Array:
 
 
 def _restored(
-    inv_freq: Array, parts: tuple[Any, ...], axis: Array, of_keys: bool, notes: dict[str, Any]
+    inv_freq: Array,
+    parts: tuple[Any, ...],
+    axis: Array,
+    naxes: int,
+    of_keys: bool,
+    notes: dict[str, Any],
 ) -> RopePlan:
     """A plan from what `__reduce__` took of it."""
     plan = RopePlan.__new__(RopePlan)
     turns, _, layout, _, start, factor, decay, center = parts
-    plan._fill(inv_freq, turns, layout, start, axis=axis, attention_factor=factor)
+    plan._fill(inv_freq, turns, layout, start, axis=axis, naxes=naxes, attention_factor=factor)
     plan._decays(turns, decay, center, of_keys=of_keys)
     plan.notes = dict(notes)
     return plan

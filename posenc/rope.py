@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._args import Array, fail, flag, integer, named, number, positive_int
+from ._args import Array, fail, integer, named, number, positive_int
 from ._args import layout as check_layout
 from .plan import RopePlan
-from .scaling import check_sections, mrope_axes, scaled_frequencies, scaling_notes
+from .scaling import scaled_head, scaling_notes
 from .sinusoidal import Layout
 
 __all__ = ["RopePlan", "rope", "rope_plan", "xpos_plan"]
@@ -41,8 +41,8 @@ def rope_plan(
         Pairs (2i, 2i + 1) as in GPT-J and RoFormer, or (i, i + rotary_dim/2) as in GPT-NeoX and
         the Llama of Hugging Face.
     rotary_dim : int, optional
-        How many channels turn, even, at most `dim` (default: all). The frequencies follow from
-        this width, not from that of the head.
+        How many channels turn, even, at most `dim` (default: the `partial_rotary_factor` of
+        `scaling`, or all). The frequencies follow from this width, not from that of the head.
     start : int, optional
         The first channel that turns.
     scaling : mapping, optional
@@ -82,43 +82,33 @@ def rope_plan(
     """
     fn = "rope_plan"
     dim = positive_int(fn, "dim", dim)
-    width = dim if rotary_dim is None else positive_int(fn, "rotary_dim", rotary_dim)
     start = integer(fn, "start", start, least=0)
-    if width % 2:
-        fail(ValueError, fn, "dim" if rotary_dim is None else "rotary_dim", "must be even", width)
-    if start + width > dim:
-        fail(ValueError, fn, "rotary_dim", f"must be at most {dim - start}", width)
     check_layout(fn, layout)
     if seq_len is not None:
         seq_len = positive_int(fn, "seq_len", seq_len)
-    longest = None
     if scaling is None:
+        width = dim if rotary_dim is None else positive_int(fn, "rotary_dim", rotary_dim)
+        if width % 2:
+            name = "dim" if rotary_dim is None else "rotary_dim"
+            fail(ValueError, fn, name, "must be even", width)
+        scaled = None
+    else:
+        scaled = scaled_head(fn, dim, scaling, base=base, rotary_dim=rotary_dim, seq_len=seq_len)
+        width = 2 * len(scaled.frequencies)
+    if start + width > dim:
+        fail(ValueError, fn, "rotary_dim", f"must be at most {dim - start}", width)
+    if scaled is None:
         plan = RopePlan.__new__(RopePlan)
         inv_freq = _core.inv_freq(fn, width, base, False)
         plan._fill(inv_freq, _core.turns(fn, width, base, 0.0, 1.0), layout, start)
+        notes = scaling_notes(None, base, seq_len)
     else:
-        base = number(fn, "base", base, positive=True)
-        keys = scaling if isinstance(scaling, Mapping) else {}
-        own = keys.get("rope_theta") is not None
-        length = keys.get("max_position_embeddings", keys.get("original_max_position_embeddings"))
-        longest = length if isinstance(length, int) and 0 < length < 2**53 else None
-        freqs, factor = scaled_frequencies(
-            width,
-            base=None if own and base == 10000.0 else base,
-            scaling=scaling,
-            seq_len=seq_len,
-            max_position=longest,
-            head_dim=dim,
-            fn=fn,
+        freqs, factor, axis, notes = scaled
+        naxes = 1 if axis is None else 3
+        plan = RopePlan._exact(
+            freqs, layout, start, axis=axis, naxes=naxes, attention_factor=factor
         )
-        sections, axis = keys.get("mrope_section"), None
-        if sections is not None:
-            sections = check_sections(fn, "mrope_section", sections, len(freqs))
-            interleaved = flag(fn, "mrope_interleaved", keys.get("mrope_interleaved", False))
-            axis = mrope_axes(len(freqs), sections, interleaved=interleaved)
-        plan = RopePlan._exact(freqs, layout, start, axis=axis, attention_factor=factor)
-    given = scaling["rope_theta"] if scaling and scaling.get("rope_theta") is not None else base
-    plan.notes = {"head_dim": dim, **scaling_notes(scaling, given, seq_len, longest)}
+    plan.notes = {"head_dim": dim, **notes}
     return plan
 
 

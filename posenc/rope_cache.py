@@ -162,7 +162,7 @@ def apply_rope(
     if tables[0].shape != tables[1].shape:
         wanted = f"must have the shape of cos, {tables[0].shape}"
         fail(ValueError, fn, "sin", wanted, tables[1].shape)
-    return _core.apply_rope(fn, x, *tables, layout, seq_axis, 0, False, out)
+    return _core.apply_rope(fn, x, tables[0], tables[1], layout, seq_axis, 0, False, out)
 
 
 def _real(fn: str, name: str, value: npt.ArrayLike) -> Array:
@@ -343,7 +343,9 @@ def _between(
     """What makes keys of one plan those of the other: parts, positions, whether to turn back."""
     channels = (to.layout, to.rotary_dim, to.start)
     old, new = plan.for_keys(), to.for_keys()
-    fits = channels == (plan.layout, plan.rotary_dim, plan.start) and _same(to.axis, plan.axis)
+    fits = channels == (plan.layout, plan.rotary_dim, plan.start) and _same(
+        to._parts[1], plan._parts[1]
+    )
     if not (fits and _same(old.decay, new.decay)):
         wanted = "must have the layout, channels, axes and fading of plan"
         fail(ValueError, fn, "to", wanted, to)

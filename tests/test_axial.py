@@ -1,6 +1,8 @@
 """posenc.axial: which axis turns which pair, how fast, and where the cells of a grid are."""
 
+import copy
 import json
+import pickle
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -140,6 +142,38 @@ def test_pairs_of_each_axis(dim, sections, interleaved, counts):
     np.testing.assert_array_equal(np.bincount(plan.axis), counts)
     scaling = {"mrope_section": sections, "mrope_interleaved": interleaved}
     assert scaled_head("f", dim, scaling).axis == plan.axis.tolist()
+
+
+@pytest.mark.parametrize(
+    "sections", [[8, 0, 0], [4, 4, 0], [0, 8, 0], [0, 0, 8], [0, 4, 4]], ids=str
+)
+@pytest.mark.parametrize("make", ["mrope_plan", "rope_plan", "plan_from_config"])
+def test_positions_have_three_axes_whatever_the_sections(make, sections):
+    """Also where an axis turns no pair: three rows are never taken for three sequences."""
+    scaling = {"type": "mrope", "mrope_section": sections}
+    plan = {
+        "mrope_plan": lambda: mrope_plan(16, sections),
+        "rope_plan": lambda: rope_plan(16, layout="half", scaling=scaling),
+        "plan_from_config": lambda: posenc.plan_from_config(
+            {"model_type": "qwen2_vl", "head_dim": 16, "rope_theta": 1e4, "rope_scaling": scaling}
+        ),
+    }[make]()
+    x = np.random.default_rng(16).standard_normal((3, 5, 16))
+    p = np.random.default_rng(17).integers(0, 99, (3, 5))
+    right = turned(x, p, plan)
+    for one in (plan, copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):
+        assert one.naxes == 3 and one == plan
+        np.testing.assert_allclose(rope(x, p, plan=one), right, rtol=0, atol=1e-13)
+    for compat in (None, "float32"):
+        cos, _ = rope_tables(plan, p, compat=compat)
+        np.testing.assert_allclose(cos, np.cos(p[plan.axis].T * plan.inv_freq), rtol=0, atol=1e-5)
+    moved = posenc.rope_shift(rope(x, p, plan=plan), [1, 2, 3], plan=plan)
+    np.testing.assert_allclose(moved, rope(x, p + [[1], [2], [3]], plan=plan), rtol=0, atol=1e-13)
+    for wrong in (p[:2], p[0]):
+        with pytest.raises(ValueError, match="^rope: positions: "):
+            rope(x, wrong, plan=plan)
+    if sections == [8, 0, 0]:
+        assert plan != rope_plan(16, layout="half")
 
 
 def test_pairs_left_over_stay_on_time():

@@ -625,19 +625,19 @@ def test_describe_all_kinds_of_layers():
         ),
         (
             {"model_type": "qwen2_vl", "head_dim": 128, "rope_scaling": {"mrope_section": [1, 2]}},
-            "rope_scaling.mrope_section: must add up to 64 pairs, got 3",
+            "rope_scaling.mrope_section: must be 3 whole numbers from 0 to 64, got list of 2",
         ),
         (
             {"head_dim": 8, "rope_scaling": {"mrope_section": [1.5, -1], "type": "mrope"}},
-            "rope_scaling.mrope_section: must be 3 whole numbers from 1 to 4",
+            "rope_scaling.mrope_section: must be 3 whole numbers from 0 to 4",
         ),
         (
-            {"head_dim": 8, "rope_scaling": {"mrope_section": [2, 2, 0], "type": "mrope"}},
-            "rope_scaling.mrope_section: must be 3 whole numbers from 1 to 4",
+            {"head_dim": 8, "rope_scaling": {"mrope_section": [2, 1, 0], "type": "mrope"}},
+            "rope_scaling.mrope_section: must add up to 4 pairs, got 3",
         ),
         (
             {"head_dim": 8, "rope_scaling": {"mrope_section": [2, 2], "type": "mrope"}},
-            "rope_scaling.mrope_section: must leave pairs to width, got list of 2",
+            "rope_scaling.mrope_section: must be 3 whole numbers from 0 to 4, got list of 2",
         ),
         (
             {

@@ -158,6 +158,34 @@ def test_wrong_sections(sections):
         rope_plan(8, scaling={"rope_type": "default", "mrope_section": sections})
 
 
+def test_numbers_of_a_scaling_that_its_method_does_not_use():
+    for key in ("alpha", "original_max_position_embeddings", "max_position_embeddings"):
+        with pytest.raises(ValueError, match=f"^rope_plan: {key}: must be .* got 'x'"):
+            rope_plan(8, scaling={"type": "linear", "factor": 2.0, key: "x"})
+    with pytest.raises(ValueError, match="^rope_plan: attention_factor: must be from 2"):
+        rope_plan(
+            8,
+            scaling={
+                "type": "yarn",
+                "factor": 4.0,
+                "original_max_position_embeddings": 64,
+                "attention_factor": 1e-300,
+            },
+        )
+
+
+def test_partial_width_of_a_scaling():
+    scaling = {"rope_type": "default", "partial_rotary_factor": 0.5}
+    plan = rope_plan(128, scaling=scaling)
+    assert plan == rope_plan(128, rotary_dim=64) == rope_plan(128, rotary_dim=64, scaling=scaling)
+    assert rope_plan(128, start=64, scaling=scaling).start == 64
+    for options in ({"rotary_dim": 32}, {"scaling": {**scaling, "partial_rotary_factor": 0.01}}):
+        with pytest.raises(ValueError, match="^rope_plan: partial_rotary_factor: must "):
+            rope_plan(128, **{"scaling": scaling, **options})
+    with pytest.raises(ValueError, match="^rope_plan: rotary_dim: must be at most 8, got 64"):
+        rope_plan(128, start=120, scaling=scaling)
+
+
 def test_all_problems_of_a_scaling_at_once():
     with pytest.raises(ValueError, match="^rope_plan: ") as caught:
         rope_plan(8, scaling={"type": "llama3", "factor": -1, "low_freq_factor": "x"})

@@ -37,7 +37,7 @@ static int plan_arg(const char *fn, PyObject *obj, plan *p) {
     if (decay != Py_None) p->decay = PyArray_DATA((PyArrayObject *)decay);
     if (axis == Py_None) return 0;
     p->axis = PyArray_DATA((PyArrayObject *)axis);
-    for (int64_t i = 0; i < p->rotary_dim / 2; i++)
+    for (npy_intp i = 0; i < PyArray_SIZE((PyArrayObject *)axis); i++) /* one more than pairs: the last axis */
         if (p->axis[i] >= p->naxes) p->naxes = (int)p->axis[i] + 1;
     return 0;
 }
