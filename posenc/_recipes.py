@@ -244,9 +244,9 @@ class Reader(Layers):
         notes = scaling_notes(parameters, recipe.base, seq_len, self.max_position)
         if axis is not None:
             grid = self.model.order == "rows and columns"
-            plan.notes["axes"] = ("row", "column") if grid else ("time", "height", "width")
-        plan.notes.update(
-            notes,
+            plan._note(axes=("row", "column") if grid else ("time", "height", "width"))
+        plan._note(
+            **notes,
             model_type=self.source.model_type,
             layer_type=recipe.layer_type or None,
             head_dim=recipe.head_dim,

@@ -120,7 +120,7 @@ def mrope_plan(
     axis = mrope_axes(width // 2, sizes, interleaved=in_turn)
     plan = RopePlan._exact(_powers(fn, width, base), layout, axis=axis, naxes=3)
     method = "mrope, interleaved" if in_turn else "mrope, chunked"
-    plan.notes = {"head_dim": dim, **scaling_notes(None, base), "method": method}
+    plan._note(head_dim=dim, **{**scaling_notes(None, base), "method": method})
     return plan
 
 
@@ -235,7 +235,7 @@ def axial_plan(
     order = reversed(range(2)) if convention == "llama4" else range(len(widths))
     axis = [k for k in order for _ in range(widths[k] // 2)]
     plan = RopePlan._exact(freqs, layout, axis=axis)
-    plan.notes = {"method": f"axial, {convention}, {form}", "axial": (convention, base)}
+    plan._note(method=f"axial, {convention}, {form}", axial=(convention, base))
     return plan
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,9 @@ class RopePlan:
         Of xPos: the logarithm a token of what multiplies each pair; None without.
     center : float
         Of xPos: the position where that is 1.
-    notes : dict
-        Where the plan comes from, for people: method, base, lengths, model.
+    notes : mapping
+        Where the plan comes from, read-only: method, base, lengths, model. For people, and for
+        `compat`, which rounds as the method does.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class RopePlan:
 
     decay: Array | None
     center: float
+    notes: Mapping[str, Any]
     _parts: tuple[Any, ...]
     _of_keys: bool
 
@@ -158,12 +161,12 @@ class RopePlan:
         self.rotary_dim = 2 * len(inv_freq)
         self.start = start
         self.attention_factor = factor
-        self.notes: dict[str, Any] = {}
+        self._note()
         self._decays(turns, None, 0.0)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set once: the core has its own copy, and a plan may be shared."""
-        if name != "notes" and hasattr(self, name):
+        if hasattr(self, name):
             raise AttributeError(f"RopePlan: {name}: cannot be changed, make another plan")
         object.__setattr__(self, name, value)
 
@@ -187,6 +190,9 @@ class RopePlan:
         ):
             object.__setattr__(self, name, value)
 
+    def _note(self, **notes: Any) -> None:
+        object.__setattr__(self, "notes", MappingProxyType({**getattr(self, "notes", {}), **notes}))
+
     def _signature(self) -> tuple[Any, ...]:
         """All that counts; of the frequencies 128 bits, in which every way to them agrees."""
         parts = self._parts[0][:, 2:5], *self._parts[1:], self._of_keys
@@ -203,7 +209,7 @@ class RopePlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         axes = self.axis, self.naxes
-        return _restored, (self.inv_freq, self._parts, *axes, self._of_keys, self.notes)
+        return _restored, (self.inv_freq, self._parts, *axes, self._of_keys, dict(self.notes))
 
     def for_keys(self) -> RopePlan:
         """The plan of the keys: xPos divides them by what it multiplies the queries with.
@@ -290,7 +296,7 @@ def _restored(
     turns, _, layout, _, start, factor, decay, center = parts
     plan._fill(inv_freq, turns, layout, start, axis=axis, naxes=naxes, attention_factor=factor)
     plan._decays(turns, decay, center, of_keys=of_keys)
-    plan.notes = dict(notes)
+    plan._note(**notes)
     return plan
 
 

@@ -108,7 +108,7 @@ def rope_plan(
         plan = RopePlan._exact(
             freqs, layout, start, axis=axis, naxes=naxes, attention_factor=factor
         )
-    plan.notes = {"head_dim": dim, **notes}
+    plan._note(head_dim=dim, **notes)
     return plan
 
 
@@ -283,5 +283,5 @@ def xpos_plan(
         high = [float(x) for x in decay]
         low = [float(x - Decimal(h)) for x, h in zip(decay, high, strict=True)]
     plan._decays(plan._parts[0], np.array([high, low]), center)
-    plan.notes = {**plan.notes, "method": "xpos", "scale_base": scale_base, "center": center}
+    plan._note(method="xpos", scale_base=scale_base, center=center)
     return plan

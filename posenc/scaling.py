@@ -348,7 +348,7 @@ def read_axis(
 
 
 def check_sections(
-    fn: str, name: str, sections: Sequence[int], pairs: int, *, interleaved: bool = False
+    fn: str, name: str, sections: Sequence[int], pairs: int, *, interleaved: bool
 ) -> list[int]:
     """How many pairs time, height and width turn, or how many places they may have."""
     sizes = integers(fn, name, sections)
@@ -371,13 +371,13 @@ def _misfit(sizes: Sequence[Any], pairs: int, interleaved: bool) -> tuple[str, o
 def mrope_axes(pairs: int, sections: Sequence[int], *, interleaved: bool) -> list[int]:
     """Which of the axes time, height and width turns each pair (M-RoPE).
 
-    Chunked (Qwen2-VL): the sections one after the other, section k on axis ``k % 3``. Interleaved
+    Chunked (Qwen2-VL): the sections one after the other. Interleaved
     (Qwen3-VL): time everywhere, but height at 1, 4, 7, ... below ``3 sections[1]`` and width at
     2, 5, 8, ... below ``3 sections[2]``; pairs left over stay on time, and a section that is too
     long ends with the pairs.
     """
     if not interleaved:
-        return [k % 3 for k, size in enumerate(sections) for _ in range(size)][:pairs]
+        return [axis for axis, size in enumerate(sections) for _ in range(size)]
     axes = [0] * pairs
     for axis in (1, 2):
         for i in range(axis, min(3 * sections[axis], pairs), 3):

@@ -318,6 +318,15 @@ def test_plans_that_turn_alike_are_equal():
     assert tables[same] == "a table"
 
 
+def test_notes_are_for_reading():
+    plan = rope_plan(8, scaling={"rope_type": "linear", "factor": 2.0})
+    with pytest.raises(TypeError):
+        plan.notes["base"] = 3.0
+    with pytest.raises(AttributeError, match="^RopePlan: notes: cannot be changed"):
+        plan.notes = {}
+    assert not hasattr(plan.notes, "clear")
+
+
 @pytest.mark.parametrize("name", ["layout", "inv_freq", "_parts", "notes"])
 def test_nothing_of_a_plan_can_be_deleted(name):
     with pytest.raises(AttributeError, match=f"^RopePlan: {name}: cannot be deleted"):

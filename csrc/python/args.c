@@ -268,9 +268,9 @@ int pe_double(const char *fn, const char *arg, PyObject *obj, double *value) {
         return 0;
     }
     bool array =
-        PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 && PyArray_ISNUMBER((PyArrayObject *)obj) &&
-                                !PyArray_ISCOMPLEX((PyArrayObject *)obj));
-    bool wrong = array || PyBool_Check(obj) || PyUnicode_Check(obj) || PyBytes_Check(obj) ||
+        PyArray_Check(obj) && !(PyArray_NDIM((PyArrayObject *)obj) == 0 &&
+                                (PyArray_ISINTEGER((PyArrayObject *)obj) || PyArray_ISFLOAT((PyArrayObject *)obj)));
+    bool wrong = array || PyBool_Check(obj) || PyUnicode_Check(obj) || PyBytes_Check(obj) || PyByteArray_Check(obj) ||
                  PyArray_IsScalar(obj, Bool) || PyArray_IsScalar(obj, ComplexFloating);
     PyObject *f = wrong ? NULL : PyNumber_Float(obj);
     if (!f) {
