@@ -125,5 +125,8 @@ void pe_stored_make(const void *maker, size_t begin, size_t end, char *out, ptrd
             for (int f = 0; f < 2; f++) from[f] += (ptrdiff_t)(rest % (size_t)s->dims[i]) * s->strides[f][i];
         pe_copy(out, item, from[0], s->step[0], s->pairs, s->item);
         pe_copy(out + s->pairs * s->item, item, from[1], s->step[1], s->pairs, s->item);
+        uint32_t *bits = (uint32_t *)out;                /* NaNs become the one that arithmetic makes up */
+        for (size_t k = 0; s->item == 4 && k < 2 * s->pairs; k++)
+            if ((bits[k] & 0x7fffffff) > 0x7f800000) bits[k] = 0xffc00000;
     }
 }

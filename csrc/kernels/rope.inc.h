@@ -14,7 +14,7 @@ static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t
                                      STORAGE *out, const bool half, const bool inverse) {
     VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(sn + pairs + k, n);
     if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
-    else LOAD2(x + 2 * k, &a, &b, n), s = V(paired)(s), c = V(paired)(c);
+    else LOAD2(x + 2 * k, &a, &b, n), s = PAIRED(s), c = PAIRED(c);
     PE_TURN(a, b, c, s, inverse, u, v);
     if (half) STORE(out + k, u, n), STORE(out + pairs + k, v, n);
     else STORE2(out + 2 * k, u, v, n);

@@ -74,13 +74,14 @@ static inline __m128i narrow_f16(vf32 v) { return _mm256_cvtps_ph(v, _MM_FROUND_
 static inline vf32 widen_bf16(__m128i h) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
-static inline __m256i round_bf16(__m256i u, __m256i nan) { /* in the low half of each 32-bit lane */
-    __m256i even = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    __m256i r = _mm256_add_epi32(u, _mm256_add_epi32(_mm256_set1_epi32(0x7fff), even));
-    return _mm256_srli_epi32(_mm256_blendv_epi8(r, _mm256_or_si256(u, _mm256_set1_epi32(0x400000)), nan), 16);
+/* Rounded to the upper half of each 32-bit lane. The lower half of a NaN is 0: it is that of a bfloat16, or the one that
+ * arithmetic makes up (rotors.c sees to tables of others), so rounding leaves it as it is. */
+static inline __m256i round_bf16(__m256i u) {
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
 static inline __m128i narrow_bf16(vf32 v) {
-    __m256i r = round_bf16(_mm256_castps_si256(v), _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    __m256i r = _mm256_srli_epi32(round_bf16(_mm256_castps_si256(v)), 16);
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08));
 }
 static inline vf32 vf32_load_f16(const pe_f16 *p, size_t n) { return widen_f16(load16(p, n)); }
@@ -89,8 +90,9 @@ static inline vf32 vf32_load_bf16(const pe_bf16 *p, size_t n) { return widen_bf1
 static inline void vf32_store_bf16(pe_bf16 *p, vf32 v, size_t n) { store16(p, narrow_bf16(v), n); }
 
 /* n pairs in memory <-> two vectors, whose middle quarters are exchanged: nothing then crosses the 128-bit halves */
-static inline vf64 vf64_paired(vf64 v) { return _mm256_permute4x64_pd(v, 0xd8); }
-static inline vf32 vf32_paired(vf32 v) { return _mm256_castpd_ps(vf64_paired(_mm256_castps_pd(v))); }
+static inline vf64 vf64_paired_f64(vf64 v) { return _mm256_permute4x64_pd(v, 0xd8); }
+static inline vf32 vf32_paired_f32(vf32 v) { return _mm256_castpd_ps(vf64_paired_f64(_mm256_castps_pd(v))); }
+#define vf32_paired_f16 vf32_paired_f32
 #define PE_AVX2_PAIRS(S)                                                                                       \
     static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                           \
         vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
@@ -101,8 +103,25 @@ static inline vf32 vf32_paired(vf32 v) { return _mm256_castpd_ps(vf64_paired(_mm
         if (n > 4) vf32_store_##S(p + 8, _mm256_unpackhi_ps(a, b), 2 * n - 8);                                 \
     }
 PE_AVX2_PAIRS(f16)
-PE_AVX2_PAIRS(bf16)
 PE_AVX2_PAIRS(f32)
+/* of bfloat16 a pair is one 32-bit number, and its members are the halves of that: the order is the natural one */
+static inline vf32 vf32_paired_bf16(vf32 v) { return v; }
+static inline void vf32_load2_bf16(const pe_bf16 *p, vf32 *a, vf32 *b, size_t n) {
+    __m256i u = n >= 8 ? _mm256_loadu_si256((const __m256i *)p) : _mm256_maskload_epi32((const int *)p, mask32(n));
+    *a = _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
+    *b = _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000)));
+}
+static inline void vf32_store2_bf16(pe_bf16 *p, vf32 a, vf32 b,
+                                    size_t n) { /* both are rounded at once, in 16-bit lanes */
+    __m256i x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
+    __m256i high = _mm256_blend_epi16(_mm256_srli_epi32(x, 16), y, 0xaa);
+    __m256i low = _mm256_blend_epi16(x, _mm256_slli_epi32(y, 16), 0xaa), one = _mm256_set1_epi16(1);
+    __m256i over = _mm256_adds_epu16(low, _mm256_and_si256(high, one)); /* beyond half: up; at half: up if odd */
+    __m256i up = _mm256_min_epu16(_mm256_subs_epu16(over, _mm256_set1_epi16((short)0x8000)), one);
+    __m256i u = _mm256_add_epi16(high, up);
+    if (n >= 8) _mm256_storeu_si256((__m256i *)p, u);
+    else _mm256_maskstore_epi32((int *)p, mask32(n), u);
+}
 static inline void vf64_load2_f64(const pe_f64 *p, vf64 *a, vf64 *b, size_t n) {
     vf64 lo = vf64_load_f64(p, 2 * n), hi = n > 2 ? vf64_load_f64(p + 4, 2 * n - 4) : _mm256_setzero_pd();
     *a = _mm256_unpacklo_pd(lo, hi), *b = _mm256_unpackhi_pd(lo, hi);
@@ -125,9 +144,8 @@ static inline vb_f32 vb_f32_round(vf64 v) { return _mm_castps_si128(_mm256_cvtpd
 static inline vb_f16 vb_f16_round(vf64 v) {
     return _mm_cvtepu16_epi32(_mm_cvtps_ph(odd_f32(v), _MM_FROUND_TO_NEAREST_INT));
 }
-static inline vb_bf16 vb_bf16_round(vf64 v) { /* no NaN comes here */
-    __m256i u = _mm256_castsi128_si256(_mm_castps_si128(odd_f32(v)));
-    return _mm256_castsi256_si128(round_bf16(u, _mm256_setzero_si256()));
+static inline vb_bf16 vb_bf16_round(vf64 v) {
+    return _mm_srli_epi32(_mm256_castsi256_si128(round_bf16(_mm256_castsi128_si256(_mm_castps_si128(odd_f32(v))))), 16);
 }
 static inline vb_f64 vb_f64_round(vf64 v) { return v; }
 static inline unsigned vb_f32_differ(__m128i a, __m128i b) {
@@ -179,7 +197,7 @@ static inline void vb_f16_stream2(uint16_t *p, __m128i a, __m128i b) {
 #define vb_bf16_stream2 vb_f16_stream2
 #define vb_f64_store vf64_store_f64
 static inline void vb_f64_store2(pe_f64 *p, vf64 a, vf64 b, size_t n) {
-    vf64_store2_f64(p, vf64_paired(a), vf64_paired(b), n);
+    vf64_store2_f64(p, vf64_paired_f64(a), vf64_paired_f64(b), n);
 }
 /* NumPy aligns to 16 bytes, so streams are 16 bytes wide; the write-combining buffer joins them */
 static inline void vb_f64_stream(pe_f64 *p, vf64 v) {

@@ -47,6 +47,7 @@ static inline vf64 vu64_as_f64(vu64 a) { /* the same bits */
         (void)n;                                                                       \
         *p = TO(v);                                                                    \
     }                                                                                  \
+    static inline v##C v##C##_paired_##S(v##C v) { return v; }                         \
     static inline void v##C##_load2_##S(const pe_##S *p, v##C *a, v##C *b, size_t n) { \
         (void)n;                                                                       \
         *a = FROM(p[0]), *b = FROM(p[1]);                                              \
@@ -55,10 +56,6 @@ static inline vf64 vu64_as_f64(vu64 a) { /* the same bits */
         (void)n;                                                                       \
         p[0] = TO(a), p[1] = TO(b);                                                    \
     }
-static inline vf32 vf32_paired(vf32 v) {
-    return v;
-} /* a vector in the order that load2 and store2 have their pairs in */
-static inline vf64 vf64_paired(vf64 v) { return v; }
 PE_SCALAR_IO(f32, f16, pe_f16_to_f32, pe_f32_to_f16)
 PE_SCALAR_IO(f32, bf16, pe_bf16_to_f32, pe_f32_to_bf16)
 PE_SCALAR_IO(f32, f32, , )
