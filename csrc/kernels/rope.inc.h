@@ -16,7 +16,7 @@ static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t
     if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
     else LOAD2(x + 2 * k, &a, &b, n), s = PAIRED(s), c = PAIRED(c);
     PE_TURN(a, b, c, s, inverse, u, v);
-    if (half) STORE(out + k, u, n), STORE(out + pairs + k, v, n);
+    if (half) STORE_AT(out + k, out + pairs + k, u, v, n);
     else STORE2(out + 2 * k, u, v, n);
 }
 

@@ -14,6 +14,7 @@
 #define VN PE_CAT(VEC, _, N)                      /* its lanes */
 #define LOAD(p, n) PE_CAT(V(load_), S, )(p, n)    /* S in memory -> C in a vector; n lanes count */
 #define STORE(p, v, n) PE_CAT(V(store_), S, )(p, v, n)
+#define STORE_AT(p, q, a, b, n) PE_CAT(V(store_at_), S, )(p, q, a, b, n) /* a to p and b to q */
 #define LOAD2(p, a, b, n) PE_CAT(V(load2_), S, )(p, a, b, n) /* n pairs, taken apart, in an order of their own: */
 #define PAIRED(v) PE_CAT(V(paired_), S, )(v) /* a vector in that order */
 #define STORE2(p, a, b, n) PE_CAT(V(store2_), S, )(p, a, b, n) /* n pairs that come in that order */

@@ -93,6 +93,13 @@ static inline void vf32_store_bf16(pe_bf16 *p, vf32 v, size_t n) { store16(p, na
 static inline vf64 vf64_paired_f64(vf64 v) { return _mm256_permute4x64_pd(v, 0xd8); }
 static inline vf32 vf32_paired_f32(vf32 v) { return _mm256_castpd_ps(vf64_paired_f64(_mm256_castps_pd(v))); }
 #define vf32_paired_f16 vf32_paired_f32
+#define PE_AVX2_TWO(C, S)                                                                    \
+    static inline void v##C##_store_at_##S(pe_##S *p, pe_##S *q, v##C a, v##C b, size_t n) { \
+        v##C##_store_##S(p, a, n), v##C##_store_##S(q, b, n);                                \
+    }
+PE_AVX2_TWO(f32, f16)
+PE_AVX2_TWO(f32, f32)
+PE_AVX2_TWO(f64, f64)
 #define PE_AVX2_PAIRS(S)                                                                                       \
     static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                           \
         vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
@@ -111,16 +118,23 @@ static inline void vf32_load2_bf16(const pe_bf16 *p, vf32 *a, vf32 *b, size_t n)
     *a = _mm256_castsi256_ps(_mm256_slli_epi32(u, 16));
     *b = _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000)));
 }
-static inline void vf32_store2_bf16(pe_bf16 *p, vf32 a, vf32 b,
-                                    size_t n) { /* both are rounded at once, in 16-bit lanes */
+static inline __m256i round_pairs(vf32 a, vf32 b) { /* both at once, in 16-bit lanes */
     __m256i x = _mm256_castps_si256(a), y = _mm256_castps_si256(b);
     __m256i high = _mm256_blend_epi16(_mm256_srli_epi32(x, 16), y, 0xaa);
     __m256i low = _mm256_blend_epi16(x, _mm256_slli_epi32(y, 16), 0xaa), one = _mm256_set1_epi16(1);
     __m256i over = _mm256_adds_epu16(low, _mm256_and_si256(high, one)); /* beyond half: up; at half: up if odd */
     __m256i up = _mm256_min_epu16(_mm256_subs_epu16(over, _mm256_set1_epi16((short)0x8000)), one);
-    __m256i u = _mm256_add_epi16(high, up);
-    if (n >= 8) _mm256_storeu_si256((__m256i *)p, u);
-    else _mm256_maskstore_epi32((int *)p, mask32(n), u);
+    return _mm256_add_epi16(high, up);
+}
+static inline void vf32_store2_bf16(pe_bf16 *p, vf32 a, vf32 b, size_t n) {
+    if (n >= 8) _mm256_storeu_si256((__m256i *)p, round_pairs(a, b));
+    else _mm256_maskstore_epi32((int *)p, mask32(n), round_pairs(a, b));
+}
+static inline void vf32_store_at_bf16(pe_bf16 *p, pe_bf16 *q, vf32 a, vf32 b, size_t n) {
+    __m256i apart = _mm256_set_epi8(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0, 15, 14, 11, 10, 7, 6, 3, 2,
+                                    13, 12, 9, 8, 5, 4, 1, 0);
+    __m256i u = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_pairs(a, b), apart), 0xd8);
+    store16(p, _mm256_castsi256_si128(u), n), store16(q, _mm256_extracti128_si256(u, 1), n);
 }
 static inline void vf64_load2_f64(const pe_f64 *p, vf64 *a, vf64 *b, size_t n) {
     vf64 lo = vf64_load_f64(p, 2 * n), hi = n > 2 ? vf64_load_f64(p + 4, 2 * n - 4) : _mm256_setzero_pd();
