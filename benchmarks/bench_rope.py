@@ -129,6 +129,14 @@ def checked(want: np.ndarray, peers: Calls) -> Calls:
     return peers
 
 
+def narrow() -> list[np.dtype[Any]]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return [np.dtype(np.float16)]
+    return [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+
+
 def jobs() -> Iterator[Job]:
     rng = np.random.default_rng(0)
     token = rng.standard_normal((1, 32, 1, 128)).astype(np.float32)
@@ -151,6 +159,21 @@ def jobs() -> Iterator[Job]:
             "posenc": lambda: posenc.rope(token, offset=1000, plan=plan, out=out),
             "numpy, tables ready": lambda: rotate_half(token, cos, sin),
             **checked(want, numba_peer(token, cos, sin)),
+        },
+    )
+    keys = token[:, :8].copy()
+    yield (
+        "rope_qk float32, one token, 32 and 8 x 128",
+        {
+            "posenc": lambda: posenc.rope_qk(token, keys, offset=1000, plan=plan),
+            "posenc.rope twice": lambda: (
+                posenc.rope(token, offset=1000, plan=plan),
+                posenc.rope(keys, offset=1000, plan=plan),
+            ),
+            "numpy, tables ready": lambda: (
+                rotate_half(token, cos, sin),
+                rotate_half(keys, cos, sin),
+            ),
         },
     )
     for layout in ("half", "interleaved"):
@@ -183,7 +206,7 @@ def jobs() -> Iterator[Job]:
                 "memcpy": lambda x=x, out=out: np.copyto(out, x),
             },
         )
-        for dtype in (np.float16,):
+        for dtype in narrow():
             h = x.astype(dtype)
             o = np.empty_like(h)
             yield (
