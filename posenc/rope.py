@@ -147,8 +147,8 @@ def rope(
     layout : {"interleaved", "half"}, optional
         Pairs (2i, 2i + 1), or (i, i + dim/2).
     offset : int or array_like of int, optional
-        Added to the positions (the length of the cache); an array has one integer for each row
-        of the batch, and then no positions may be given.
+        Added to the positions (the length of the cache): one integer, or one for each row of the
+        batch.
     seq_axis : int, optional
         The axis of x along which tokens follow each other: -2 for (batch, heads, seq, dim),
         1 for (batch, seq, heads, dim).

@@ -757,6 +757,21 @@ def test_positions_with_an_offset_for_each_row(shape, kind):
         np.testing.assert_array_equal(again.swapaxes(1, 2), got)
 
 
+def test_a_batch_of_none_or_one():
+    for batch in (0, 1):
+        x, offsets = np.ones((batch, 5, 4)), np.full(batch, 7)
+        for positions in (None, 3, [1, 2, 3, 4, 5], np.ones((batch, 5), int), [[1, 2, 3, 4, 5]]):
+            got = rope(x, positions, offset=offsets)
+            right = rope(x, np.arange(5) if positions is None else positions, offset=7)
+            np.testing.assert_array_equal(got, right)
+
+
+def test_the_shape_that_came():
+    x = np.ones((2, 2, 5, 4))
+    with pytest.raises(ValueError, match=r"positions: must have shape \(2, 5\), got \(3, 5\)$"):
+        rope(x, np.zeros((3, 5), int), offset=[1, 2])
+
+
 def test_large_positions_with_an_offset_for_each_row():
     x = np.random.default_rng(1).standard_normal((2, 3, 8))
     p = np.array([2**64 - 10, 2**63, 5], np.uint64)

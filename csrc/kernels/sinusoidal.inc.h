@@ -51,6 +51,9 @@ static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *
                                             STORAGE *second, const bool pairs, const bool cos_first, const bool stream,
                                             vf64 eps, uint32_t row, uint32_t *suspects) {
     size_t found = 0;
+    STORAGE
+        held[2][PE_TILE]; /* of two streams past the caches: in turn, some pages apart, they took three times as long */
+    const bool both = sizeof *first < 4;
     for (size_t k = 0; k < n; k += vf64_N) {
         interval s, c;
         PE_CAT(rotate_, C, )(anchor + k, o + k, eps, &s, &c);
@@ -59,10 +62,15 @@ static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *
             suspects[found++] = row << 16 | (uint32_t)k << 8 | B(differ)(s0, s1) | B(differ)(c0, c1) << 4;
         BITS u = cos_first ? c0 : s0, v = cos_first ? s0 : c0;
         if (stream && pairs) B(stream2)(first + 2 * k, u, v);
-        else if (stream) B(stream)(first + k, u), B(stream)(second + k, v);
-        else if (pairs) B(store2)(first + 2 * k, u, v, n - k);
+        else if (stream) {
+            if (both) B(store)(held[0] + k, u, vf64_N);
+            else B(stream)(first + k, u);
+            B(store)(held[1] + k, v, vf64_N);
+        } else if (pairs) B(store2)(first + 2 * k, u, v, n - k);
         else B(store)(first + k, u, n - k), B(store)(second + k, v, n - k);
     }
+    for (int f = both ? 0 : 1; stream && !pairs && f < 2; f++)
+        SHARED(expand)((const char *)held[f], 0, (char *)(f ? second : first), 0, n * sizeof *first, 1);
     return found;
 }
 

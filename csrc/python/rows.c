@@ -38,7 +38,7 @@ static bool add_offset(const pe_positions *p, size_t from, size_t n, int64_t off
  * of `axes` axes follow each other, each of them one row, which all entries share, or `batch` rows. Integers that leave 64
  * bits are refused. */
 static int shifted(const char *fn, pe_pos_arg *pos, const int64_t *offsets, size_t batch, size_t axes) {
-    size_t per_axis = pos->count, own = pos->ndim && (size_t)pos->dims[0] == batch ? batch : 1, n = per_axis / own;
+    size_t own = batch > 1 && pos->ndim && pos->dims[0] == (npy_intp)batch ? batch : 1, n = pos->count / own;
     npy_intp dims = (npy_intp)(axes * batch * n);
     PyArrayObject *sum = (PyArrayObject *)PyArray_SimpleNew(1, &dims, PyArray_TYPE(pos->array));
     if (!sum) {
@@ -170,9 +170,12 @@ int pe_apply_loops(const char *fn, PyArrayObject *x, PyArrayObject *out, int seq
         if (status == 0 && naxes > 1) status = pe_leading_axis(fn, naxes, pos);
         size_t axes = pos->axis_step ? (size_t)naxes : 1;
         if (status == 0 && rows) {
-            bool fits = give_batch(pos, outer, seq_axis) && (pos->dims[0] == 1 || pos->dims[0] == batch);
-            status = fits ? shifted(fn, pos, PyArray_DATA(rows), (size_t)batch, axes) : 0; /* if not, see below */
-            if (fits) pos->dims[0] = batch;
+            pe_pos_arg whole = *pos;
+            if (give_batch(&whole, outer, seq_axis) && (whole.dims[0] == 1 || whole.dims[0] == batch)) {
+                *pos = whole;
+                status = shifted(fn, pos, PyArray_DATA(rows), (size_t)batch, axes);
+                pos->dims[0] = batch;
+            } /* else they do not fit, as is found below */
         } else if (status == 0 && first != 0) status = shifted(fn, pos, &first, 1, axes);
         if (status == 0) status = pe_apply_match(fn, "positions", pos->ndim, pos->dims, x, seq_axis, job);
         if (status == 0) status = pe_no_overlap(fn, "positions", pos->array, out, false);
