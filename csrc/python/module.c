@@ -40,7 +40,7 @@ static int exec(PyObject *m) {
     if (PyArray_ImportNumPyAPI() < 0) return -1;
     const char *simd = getenv("POSENC_SIMD");
     s->kernels = pe_kernels_named(simd && *simd ? simd : NULL);
-    if (!s->kernels) return pe_raise_import("POSENC_SIMD names no instruction set that this build and CPU have");
+    if (!s->kernels) return pe_raise_import("POSENC_SIMD must be scalar, or avx2 on a CPU that has it");
     s->threads = 1;
     s->turns = PyDict_New();
     return s->turns ? 0 : -1;
