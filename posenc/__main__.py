@@ -2,7 +2,7 @@
 
 Each command is one function of `_COMMANDS`. It is given the list of commands, adds its own parser
 to it, and sets `run`, which takes the parsed arguments and returns the text to print. A ValueError
-from there is the user's: its message, one line, is all that is printed.
+or TypeError from there is the user's: its message, one line, is all that is printed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser.parse_args(argv)
         text = args.run(args)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
     except ImportError as error:  # a GGUF file without the package that reads it

@@ -35,8 +35,9 @@ def show(value: object) -> str:
 class Fields:
     """A mapping, the name it has in the config, and the list of what is wrong so far.
 
-    A reader that finds a fault writes it down and answers 1, or as many of them as were wanted:
-    reading goes on, and `check` raises before anything is computed from them.
+    A reader that finds a fault writes it down and answers 1, or 0 for a whole number, or nothing
+    for a list: reading goes on, and `check` raises before anything is computed from them. What is
+    wrong only with such a stand-in is no problem of the reader's: see `clash`.
     """
 
     def __init__(
@@ -60,18 +61,31 @@ class Fields:
 
     def wrong(self, key: str, wanted: str, got: object) -> None:
         """Note that `key` should have been `wanted`."""
-        self.problems.append(f"{self._named(key)}: {wanted}, got {show(got)}")
+        self.problems.append(f"{self.named(key)}: {wanted}, got {show(got)}")
+
+    def clash(self, key: str, wanted: str, got: object, *, whole: bool = False) -> None:
+        """Note what is wrong between values, if nothing is wrong with any by itself.
+
+        `whole`: the key is a whole name already.
+        """
+        if not self.problems:
+            name = key if whole else self.named(key)
+            self.problems.append(f"{name}: {wanted}, got {show(got)}")
 
     def missing(self, key: str, why: str = "") -> None:
         """Note that `key` is not there."""
-        self.problems.append(f"{self._named(key)}: is missing{why}")
+        self.problems.append(f"{self.named(key)}: is missing{why}")
 
-    def _named(self, key: str) -> str:
+    def named(self, key: str) -> str:
+        """The name of `key` in an error: that which it has in the config."""
         return self.names.get(f"{self.prefix}{key}", f"{self.prefix}{key}")
 
     def check(self) -> None:
-        """Raise one ValueError that lists every problem."""
-        problems = list(dict.fromkeys(self.problems))
+        """Raise one ValueError that lists every problem: of each key the first."""
+        first: dict[str, str] = {}
+        for problem in self.problems:
+            first.setdefault(problem.partition(": ")[0], problem)
+        problems = list(first.values())
         if len(problems) > _MOST_PROBLEMS:
             problems[_MOST_PROBLEMS:] = [f"and {len(problems) - _MOST_PROBLEMS} problems more"]
         if problems:
@@ -103,7 +117,7 @@ class Fields:
         return None if value is None else self._exact(key, value, least, above)
 
     def integer(self, key: str, *, least: int = 1, most: int = _LONGEST_INT) -> int | None:
-        """A whole number, or None if it is null or not there."""
+        """A whole number; None if it is null or not there, 0 if it is wrong."""
         value = self.get(key)
         if value is None:
             return None
@@ -113,7 +127,7 @@ class Fields:
             self.wrong(key, f"must be from {least} to {most}", whole)
         else:
             return whole
-        return 1
+        return 0
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false; the default if null or not there."""

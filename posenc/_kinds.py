@@ -8,6 +8,7 @@ from typing import Any
 
 from ._fields import Fields, show
 from ._sources import Source
+from .scaling import KEYS
 
 __all__ = ["IDLE", "MOST_KEYS", "Layers"]
 
@@ -45,7 +46,7 @@ class Layers:
         values = {**model.silent(nested=bool(source.prefix)), **values}
         problems = list(source.problems)
         self.fields = fields = Fields(fn, values, problems, source.prefix, source.names)
-        self.count = fields.integer("num_hidden_layers", most=_MOST_LAYERS)
+        self.count = fields.integer("num_hidden_layers", most=_MOST_LAYERS) or None
         extra = values.get("num_nextn_predict_layers")
         for key in _PADDED:
             given = values.get(key)
@@ -54,11 +55,12 @@ class Layers:
                     values[key] = given[: self.count]
         self.max_position = fields.integer("max_position_embeddings")
         self.name, self.table = self._table()
-        self.nested = any(isinstance(entry, Mapping) for entry in self.table.values())
+        self.nested = any(isinstance(v, Mapping) for k, v in self.table.items() if k not in KEYS)
         self.types = self._layer_types()
         self.turns = self._turning()
         by_layer = model.by_layer and isinstance(values.get("rope_theta"), list)
-        self.bases = self._each("rope_theta" if by_layer else "layer_rope_theta", "numbers")
+        self.bases_name = "rope_theta" if by_layer else "layer_rope_theta"
+        self.bases = self._each(self.bases_name, "numbers")
         self.parts = self._each("partial_rotary_factors", "numbers")
         self.scaled = self._scaled()
         self.own = self._own()
@@ -118,16 +120,17 @@ class Layers:
         given = self._each("layer_types", "names")
         if given:
             for i, name in enumerate(given):
-                if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+                if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
                     fields.wrong(f"layer_types[{i}]", "must be a name", name)
                     return [""]
             return [_SPELLINGS.get(name, name) for name in given]
         marks = self._each(model.marks[0], "whole numbers") if model.marks else None
         if marks and model.marks:
             return [_KINDS[mark == model.marks[1]] for mark in marks]
+        if any(fields.get(key) is not None for key in ("layer_types", *(model.marks or ())[:1])):
+            return [""]  # which is wrong
         if model.period is None:
-            why = f", but {self.name or 'the model'} is by layer type"
-            fields.missing("layer_types", why if not idle and given is None else "")
+            fields.missing("layer_types", f", but {self.name or 'the model'} is by layer type")
             return [""]
         key, default, which = model.period
         every = fields.integer(key, most=_MOST_LAYERS) or default

@@ -26,11 +26,12 @@ TWO_PI = Decimal(
 NUMBERS: dict[str, dict[str, float]] = {
     **dict.fromkeys(("factor", "alpha"), {"least": 1}),
     **dict.fromkeys(
-        ("beta_slow", "mscale", "mscale_all_dim", "llama_4_scaling_beta"), {"least": 0}
+        "beta_slow mscale mscale_all_dim llama_4_scaling_beta extrapolation_factor".split(),
+        {"least": 0},
     ),
     **dict.fromkeys(
-        "rope_theta partial_rotary_factor mixed_b beta_fast attention_factor short_mscale "
-        "long_mscale low_freq_factor high_freq_factor".split(),
+        "rope_theta partial_rotary_factor mixed_b beta_fast attention_factor attn_factor "
+        "short_mscale long_mscale low_freq_factor high_freq_factor".split(),
         {"above": 0},
     ),
 }
@@ -45,6 +46,7 @@ class Case:
     dim: int
     head_dim: int
     base: Decimal
+    base_name: str  # of its key, in errors
     fields: Fields
     seq_len: int | None
     max_position: Decimal | None
@@ -61,16 +63,11 @@ class Case:
         """A number, or None if it is null or not there."""
         return self.fields.optional(key, **NUMBERS[key])
 
-    def clash(self, key: str, wanted: str, got: object) -> None:
-        """Note what is wrong between numbers, if each of them is right by itself."""
-        if not self.fields.problems:
-            self.fields.wrong(key, wanted, got)
-
     def trained(self) -> Decimal:
         """The length before scaling: the model's own length if nothing else is said."""
         trained = self.fields.integer("original_max_position_embeddings")
         if trained is not None:
-            return Decimal(trained)
+            return Decimal(trained or 1)
         if self.max_position is None:
             self.fields.missing("original_max_position_embeddings")
         return self.max_position or _ONE
@@ -105,7 +102,7 @@ def _linear(c: Case) -> Frequencies:
 def _stretched_base(c: Case, scale: Decimal) -> Frequencies:
     """NTK-aware (bloc97 2023): the longest wavelength grows by `scale`, the shortest not at all."""
     if c.dim == 2:
-        c.clash("rope_type", "must be another where only one pair turns", "an NTK method")
+        c.fields.clash("rope_type", "must be another where only one pair turns", "an NTK method")
     c.fields.check()
     return c.plain(c.base * scale ** (Decimal(c.dim) / (c.dim - 2))), _ONE
 
@@ -123,10 +120,8 @@ def _ntk_mixed(c: Case) -> Frequencies:
     b = c.optional("mixed_b")
     b = _ONE if b is None else b
     c.fields.check()
-    half = Decimal(c.dim // 2)
-    return [
-        w / (factor.ln() * (m / half) ** b).exp() for m, w in enumerate(c.plain(), start=1)
-    ], _ONE
+    half, rise = Decimal(c.dim // 2), factor.ln()
+    return [w / (rise * (m / half) ** b).exp() for m, w in enumerate(c.plain(), start=1)], _ONE
 
 
 def _dynamic(c: Case) -> Frequencies:
@@ -144,14 +139,17 @@ def _dynamic(c: Case) -> Frequencies:
 
 def _ramp(c: Case, trained: Decimal) -> Callable[[], list[Decimal]]:
     """0 for a pair that is kept, 1 for one that is interpolated, a line over the index between."""
+    if c.optional("extrapolation_factor") not in (None, _ONE):  # of the authors' code: of 1 - r
+        wrong = float(c.fields.get("extrapolation_factor"))
+        c.fields.clash("extrapolation_factor", "must be 1", wrong)
     fast = c.optional("beta_fast")
     slow = c.optional("beta_slow")
     truncate = c.fields.flag("truncate", True)
     fast, slow = Decimal(32) if fast is None else fast, _ONE if slow is None else slow
     if fast < slow:
-        c.clash("beta_fast", f"must be at least beta_slow, {slow}", float(fast))
+        c.fields.clash("beta_fast", f"must be at least beta_slow, {slow}", float(fast))
     if c.base <= 1:
-        c.clash("rope_theta", "must be above 1 for a ramp", float(c.base))
+        c.fields.clash(c.base_name, "must be above 1 for a ramp", float(c.base), whole=True)
 
     def index(turns: Decimal) -> Decimal:  # the pair, as a real number, that turns so often
         return c.dim * (trained / (turns * TWO_PI)).ln() / (2 * c.base.ln())
@@ -184,17 +182,26 @@ def _by_parts(c: Case) -> Frequencies:
 
 
 def _yarn(c: Case) -> Frequencies:
-    """YaRN (Peng 2023). `mscale` counts only together with `mscale_all_dim`, both not 0."""
+    """YaRN (Peng 2023). `mscale` counts only together with `mscale_all_dim`, both not 0.
+
+    `attn_factor` is that of the authors' code and of vLLM: it multiplies the temperature.
+    """
     given = c.optional("attention_factor")
+    more = c.optional("attn_factor")
     mscale = c.optional("mscale")
     all_dim = c.optional("mscale_all_dim")
+    scaled = c.fields.flag("apply_yarn_scaling", True)
+    if given is not None and more not in (None, _ONE):
+        c.fields.clash("attn_factor", f"must be 1 beside attention_factor, {given}", float(more))
     freqs, _ = _by_parts(c)
-    factor = c.factor(c.trained())
+    factor = c.factor(c.trained()) if scaled else _ONE
     if given is not None:
         return freqs, given
     if mscale and all_dim:
-        return freqs, _temperature(factor, mscale) / _temperature(factor, all_dim)
-    return freqs, _temperature(factor)
+        result = _temperature(factor, mscale) / _temperature(factor, all_dim)
+    else:
+        result = _temperature(factor)
+    return freqs, result if more is None else result * more
 
 
 def _longrope(c: Case) -> Frequencies:
@@ -207,7 +214,7 @@ def _longrope(c: Case) -> Frequencies:
     given = own[which] or c.optional("attention_factor")
     factor = _ONE if given is not None else c.factor(trained)
     if trained < 2:
-        c.clash("original_max_position_embeddings", "must be at least 2", float(trained))
+        c.fields.clash("original_max_position_embeddings", "must be at least 2", float(trained))
     c.fields.check()
     freqs = [w / e for w, e in zip(c.plain(), divisors[which], strict=True)]
     if given is not None:
@@ -225,7 +232,7 @@ def _llama3(c: Case) -> Frequencies:
     high = c.number("high_freq_factor")
     trained = c.trained()
     if high < low:
-        c.clash("high_freq_factor", f"must be at least low_freq_factor, {low}", float(high))
+        c.fields.clash("high_freq_factor", f"must be at least low_freq_factor, {low}", float(high))
     c.fields.check()
     result = []
     for w in c.plain():

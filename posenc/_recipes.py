@@ -11,6 +11,7 @@ from typing import Any
 from ._fields import Fields, show
 from ._kinds import IDLE, MOST_KEYS, Layers
 from ._methods import CONTEXT
+from ._models import find_model
 from .plan import RopePlan
 from .scaling import read_axis, read_frequencies, rope_type, scaling_notes
 
@@ -46,6 +47,7 @@ class Recipe:
     head_dim: int = 0
     dim: int = 0
     base: Decimal = Decimal(1)
+    base_name: str = field(default="", compare=False)  # of its key, in errors
     name: str = field(default="", compare=False)  # of the dictionary, in errors
     parameters: Mapping[str, Any] | None = None  # None: the layer has no rotary embedding
     temperature: Temperature | None = None
@@ -90,16 +92,15 @@ class Reader(Layers):
         if self.scaled is not None and i not in self.scaled:
             entry = {key: entry[key] for key in ("rope_theta",) if key in entry}
         inner = self.fields.inner(name, entry)
-        if own_base is not None:
-            base = self.fields.inner("", {"layer_rope_theta": own_base}).number(
-                "layer_rope_theta", above=0
-            )
+        if own_base is None:
+            base, base_name = self._base(inner, layer_type)
         else:
-            base = self._base(inner, layer_type)
-        head_dim = self._head_dim(layer_type, self.own.get(i, {}))
-        part = self.parts[i % len(self.parts)] if self.parts else None
-        dim, entry = self._width(inner, head_dim, part)
-        return Recipe(layer_type, head_dim, dim, base, name, entry, self._temperature(entry))
+            key = f"{self.bases_name}[{i}]"
+            base = self.fields.inner("", {key: own_base}).number(key, above=0)
+            base_name = self.fields.named(key)
+        dim, head_dim, entry = self._width(i, inner, self._head_dim(layer_type, i))
+        temperature = self._temperature(entry)
+        return Recipe(layer_type, head_dim, dim, base, base_name, name, entry, temperature)
 
     def _entry(self, layer_type: str) -> tuple[str, Mapping[str, Any] | None]:
         """The dictionary of a layer type and its name; None for a layer that does not turn."""
@@ -117,26 +118,28 @@ class Reader(Layers):
         entry = self.table.get(layer_type)
         if entry is None and self.model.local_base is not None:
             return name, {}
-        if entry is None and layer_type not in self.table:
+        if entry is None and layer_type and layer_type not in self.table:
             self.fields.missing(name)
         if isinstance(entry, Mapping) and len(entry) > MOST_KEYS:
             self.fields.wrong(name, f"must have at most {MOST_KEYS} keys", len(entry))
             return name, {}
         return name, entry if isinstance(entry, Mapping) else None
 
-    def _base(self, inner: Fields, layer_type: str) -> Decimal:
+    def _base(self, inner: Fields, layer_type: str) -> tuple[Decimal, str]:
+        """The base of a layer type and the name of its key."""
         own = inner.optional("rope_theta", above=0)
         if own is not None:
-            return own
+            return own, inner.named("rope_theta")
         local = layer_type == "sliding_attention" and self.model.local_base
         key, default = local or self.model.base
         base = None if self.model.fixed else self.fields.optional(key, above=0)
         base = Decimal(default) if base is None else base
         ratio = self.fields.optional(self.model.ratio, above=0) if self.model.ratio else None
-        return base if ratio is None else base * ratio
+        return base if ratio is None else base * ratio, self.fields.named(key)
 
-    def _head_dim(self, layer_type: str, own: Mapping[str, Any]) -> int:
-        model, fields = self.model, self.fields
+    def _head_dim(self, layer_type: str, layer: int) -> tuple[int, str]:
+        """The width of a head, 0 if it is wrong, and the key that it is from."""
+        model, fields, own = self.model, self.fields, self.own.get(layer, {})
         keys = ["qk_rope_head_dim"] if model.mla else ["head_dim"]
         no_own = fields.get("per_layer_config") is None
         if layer_type == "full_attention" and "global_head_dim" in model.defaults and no_own:
@@ -146,23 +149,27 @@ class Reader(Layers):
         for key in keys:
             width = fields.integer(key, most=_WIDEST)
             if width is not None:
-                return width
+                return width, key
         hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
         if model.wide:
             fields.missing("attention_head_dim")
         elif hidden is None or heads is None:
             fields.missing("head_dim", ", and so is hidden_size or num_attention_heads")
+        elif not hidden or not heads:
+            pass  # one of them is wrong
         elif hidden < heads or (hidden % heads and model.part[1] == 1):
             fields.wrong("hidden_size", f"must be a multiple of {heads} heads", hidden)
         elif hidden // heads > _WIDEST:
             fields.wrong("hidden_size", f"must make heads of at most {_WIDEST}", hidden // heads)
         else:
-            return hidden // heads
-        return 0
+            return hidden // heads, "hidden_size"
+        return 0, ""
 
-    def _width(self, inner: Fields, head_dim: int, part: object) -> tuple[int, dict[str, Any]]:
-        """The rotary width, and the dictionary as the methods of scaling take it."""
-        entry, model = dict(inner.values), self.model
+    def _width(
+        self, layer: int, inner: Fields, head: tuple[int, str]
+    ) -> tuple[int, int, dict[str, Any]]:
+        """Widths that turn and of the head, 0 if wrong; the dictionary as scalings take it."""
+        entry, model, (head_dim, head_key) = dict(inner.values), self.model, head
         named = entry.get("rope_type") or entry.get("type")
         if (model.longrope and named in ("su", "yarn")) or named == "deepseek_yarn":
             entry["rope_type"] = "longrope" if model.longrope else "yarn"
@@ -172,43 +179,65 @@ class Reader(Layers):
         outside = self.fields.get("original_max_position_embeddings")
         if method in _LENGTHS and outside is not None and not self.nested:
             entry["original_max_position_embeddings"] = outside
-        key, default = model.part
-        own = inner.optional("partial_rotary_factor", above=0)
-        if own is None and part is not None:
-            key = "partial_rotary_factors"
-            own = self.fields.inner("", {key: part}).optional(key, above=0)
-        share = self.fields.optional(key, above=0) if own is None and part is None else own
-        part = default if share is None else float(share)
-        if part > 1:
-            self.fields.wrong(key, "must be at most 1", part)
-            part = 1.0
+        part, key = self._part(layer, inner)
         entry.pop("partial_rotary_factor", None)
         if model.mla:
-            part = 1.0  # of qk_rope_head_dim
+            part, key = 1.0, ""  # of qk_rope_head_dim
         elif method == "proportional":
-            entry["partial_rotary_factor"] = part
-            if head_dim % 2:
-                self.fields.wrong("head_dim", "must be even", head_dim)
-            return head_dim, entry
-        key = "qk_rope_head_dim" if model.last else "rotary_dim"
-        width = self.fields.integer(key, most=_WIDEST) if own is None or not model.last else None
-        if width is None:
-            width = int(head_dim * part)
-            # transformers turns one channel more than an odd part of the head
-            whole = width % 2 == 0 or (width < head_dim and method in ("default", "linear"))
-            if head_dim and not (width and whole):
-                wanted = f"must leave an even number of the {head_dim} channels"
-                self.fields.wrong(model.part[0] or "rope.dimension_count", wanted, width)
-        elif width % 2 or width > head_dim > 0:
-            self.fields.wrong(key, f"must be even and at most {head_dim}", width)
-        return width, entry
+            entry["partial_rotary_factor"] = part or 1.0
+            part, key = 1.0, ""  # of the pairs, as the method reads it
+        own = "qk_rope_head_dim" if model.last else "rotary_dim"
+        inside = key == inner.named("partial_rotary_factor") and model.last
+        unread = inside or method == "proportional"
+        width = None if unread else self.fields.integer(own, most=_WIDEST)
+        if width is not None:
+            if width % 2 or width > head_dim > 0:
+                most = f" and at most {head_dim}" if head_dim else ""
+                self.fields.wrong(own, f"must be even{most}", width)
+                width = 0
+            return width, head_dim, entry
+        if not head_dim or not part:  # which is wrong
+            return 0, head_dim, entry
+        width = int(head_dim * part)
+        # transformers turns one channel more than an odd part of the head
+        if width and (width % 2 == 0 or (width < head_dim and method in ("default", "linear"))):
+            return width, head_dim, entry
+        if key:
+            wanted = f"must leave an even number of the {head_dim} channels"
+            self.fields.problems.append(f"{key}: {wanted}, got {width}")
+        else:
+            wanted = "must be even" if part == 1 else f"must be so that {part:g} of it is even"
+            if head_key == "hidden_size":
+                wanted = wanted.replace("must be", "must make heads whose width is")
+            self.fields.wrong(head_key, wanted, head_dim)
+        return 0, head_dim, entry
+
+    def _part(self, layer: int, inner: Fields) -> tuple[float, str]:
+        """The part of the head that turns, 0 if it is wrong; its key, "" if no key says it."""
+        key, default = self.model.part
+        fields, own = self.fields, self.parts[layer % len(self.parts)] if self.parts else None
+        if inner.get("partial_rotary_factor") is not None:
+            fields, key = inner, "partial_rotary_factor"
+        elif own is not None:
+            key = f"partial_rotary_factors[{layer}]"
+            fields = fields.inner("", {key: own})
+        before = len(fields.problems)
+        share = fields.optional(key, above=0)
+        if share is None:
+            return default, ""
+        if share > 1:
+            fields.wrong(key, "must be at most 1", float(share))
+        return 0.0 if len(fields.problems) > before else float(share), fields.named(key)
 
     def _temperature(self, entry: Mapping[str, Any] | None) -> Temperature | None:
         fields = self.fields
         if self.model.stepped and fields.flag("use_logn_attn", False):
             return Temperature(None, fields.integer("max_position_embeddings", least=2) or 2)
         if self.model.temperature:
-            if entry is not None or not fields.flag("attn_temperature_tuning", True):
+            key = "attn_temperature_tuning"
+            tuned = fields.get(key)  # or 4, a whole number in what Meta published
+            number = isinstance(tuned, int) and tuned >= 0
+            if entry is not None or not (tuned if number else fields.flag(key, True)):
                 return None
             length = fields.integer("floor_scale") or 1
             return Temperature(fields.number("attn_scale", least=0), length, 1)
@@ -226,10 +255,16 @@ class Reader(Layers):
         if self.model.stepped and self.fields.flag("use_dynamic_ntk", False):
             parameters = self._stepped(seq_len)
         inner = self.fields.inner(recipe.name, parameters)
-        axis = self._axis(inner, (recipe.dim + 1) // 2) if recipe.dim else None
+        axis = self._axis(inner, (recipe.dim + 1) // 2)
         # of an odd width w the powers are i / w: every second of those of 2w
         freqs, attention = read_frequencies(
-            inner, recipe.dim << odd, recipe.head_dim, recipe.base, seq_len, self.max_position
+            inner,
+            recipe.dim << odd,
+            recipe.head_dim,
+            recipe.base,
+            seq_len,
+            self.max_position,
+            base_name=recipe.base_name,
         )
         freqs = freqs[:: 1 + odd]
         layout = self.model.layout
@@ -273,10 +308,11 @@ class Reader(Layers):
         sections = inner.list_of(key, None, "whole numbers") or sections
         if sections is None:
             return None
-        whole = all(type(n) is int and 0 <= n <= pairs for n in sections)
+        most = pairs or _WIDEST
+        whole = all(type(n) is int and 0 <= n <= most for n in sections)
         if not whole or len(sections) != 3:
-            inner.wrong(key, f"must be 3 whole numbers from 0 to {pairs}", sections)
-        elif sum(sections) != pairs:
+            inner.wrong(key, f"must be 3 whole numbers from 0 to {most}", sections)
+        elif pairs and sum(sections) != pairs:
             inner.wrong(key, f"must add up to {pairs} pairs", sum(sections))
         elif sections[0] != sections[1]:
             inner.wrong(key, "must have two equal numbers first", sections)
@@ -286,8 +322,11 @@ class Reader(Layers):
 
     def _score_factor(self, entry: Mapping[str, Any], factor: float | None) -> float | None:
         """DeepSeek's code multiplies the scores by the square of YaRN's temperature."""
+        model = find_model(self.source.model_type) or self.model  # that of a file says its widths
         weight = entry.get("mscale_all_dim")
-        if not (self.model.mla and weight and factor and factor > 1):
+        if entry.get("apply_yarn_scaling") is False:
+            return None
+        if not (model.mla and weight and factor and factor > 1):
             return None
         with localcontext(CONTEXT):
             return float((Decimal(weight) * Decimal(factor).ln() / 10 + 1) ** 2)

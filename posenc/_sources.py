@@ -39,13 +39,28 @@ class Source:
 def open_config(fn: str, config: object) -> Source:
     """The text model of a config of any kind."""
     if isinstance(config, (str, os.PathLike)):
-        path = Path(config)
-        path = path / "config.json" if path.is_dir() else path
+        path = _path(fn, config)
         if is_gguf(path):
             values, model = read_gguf(fn, path)
             return Source(values, model, str(values["model_type"]), "", names=NAMES)
         config = _load_json(fn, path)
+        if not isinstance(config, Mapping):
+            wanted = f"{path.name} must hold a dictionary"
+            fail(ValueError, fn, "config", wanted, show(config))
     return _text_part(_mapping(fn, config))
+
+
+def _path(fn: str, config: str | os.PathLike[str]) -> Path:
+    """The file that is meant, whether it is there or not."""
+    try:
+        path = Path(config)
+        if b"\0" in os.fsencode(path):
+            raise ValueError
+    except TypeError:  # of bytes
+        fail(TypeError, fn, "config", "must be a path of characters", repr(config))
+    except ValueError:
+        fail(ValueError, fn, "config", "must be a path that a file can have", ascii(str(config)))
+    return path / "config.json" if path.is_dir() else path
 
 
 def _mapping(fn: str, config: object) -> Mapping[str, Any]:
@@ -55,10 +70,26 @@ def _mapping(fn: str, config: object) -> Mapping[str, Any]:
         config = config.to_dict()  # type: ignore[attr-defined]
         if isinstance(config, Mapping):
             return config
-    elif hasattr(config, "__dict__") and not isinstance(config, type):
-        return vars(config)
+    elif not isinstance(config, type):
+        slots = any("__slots__" in vars(cls) for cls in type(config).__mro__)
+        if hasattr(config, "__dict__") or slots:
+            return _attributes(config)
     wanted = "must be a path, a dictionary or an object with attributes"
     fail(TypeError, fn, "config", wanted, type(config).__name__)
+
+
+def _attributes(config: object) -> dict[str, Any]:
+    """Those of the object and of its class, slots and properties among them, but no methods."""
+    result = {}
+    for name in dir(config):
+        if not name.startswith("_"):
+            try:
+                value = getattr(config, name)
+            except Exception:  # a property that does not work is not there
+                continue
+            if not callable(value):
+                result[name] = value
+    return result
 
 
 def _text_part(values: Mapping[str, Any]) -> Source:
@@ -82,7 +113,8 @@ def _text_part(values: Mapping[str, Any]) -> Source:
         return Source(values, Model(), "a model without model_type", prefix, tuple(problems))
     model = find_model(outer) if isinstance(outer, str) else None
     problems += [f"{prefix}model_type: {wrong}" for wrong in _refusal(outer, values, model)]
-    return Source(values, model or Model(), str(outer), prefix, tuple(problems))
+    name = outer if isinstance(outer, str) else show(outer)
+    return Source(values, model or Model(), name, prefix, tuple(problems))
 
 
 def _inner(values: Mapping[str, Any]) -> tuple[str, Any]:

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._args import Array, as_positions, fail, integer, positive_int
+from ._args import Array, allocate, as_positions, fail, integer, named, positive_int
 from ._methods import CONTEXT
-from ._recipes import Reader, Recipe, ranges
+from ._recipes import Reader, Recipe, Temperature, ranges
 from ._sources import open_config
 from .explain import explain_plan
 from .plan import RopePlan
 
 __all__ = ["attention_temperature", "describe", "explain_plan", "plan_from_config"]
+
+_MOST_KINDS, _MOST_PAIRS = 16, 1 << 12  # to describe at once
 
 Config = str | os.PathLike[str] | Mapping[str, Any] | object
 
@@ -105,8 +107,7 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
     """The recipe of a layer, or that of all layers."""
     if layer is not None:
         layer = integer(fn, "layer", layer, least=0)
-    reader = Reader(fn, open_config(fn, config))
-    groups = reader.groups()
+    reader, groups = _groups(fn, config)
     if layer is not None:
         if reader.count is not None and layer >= reader.count:
             fail(ValueError, fn, "layer", f"must be below {reader.count}", layer)
@@ -118,6 +119,15 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
         choices += "; ..." if few is not groups else ""
         fail(ValueError, fn, "layer", f"must be given, as layers differ ({choices})", None)
     return reader, groups[0][0]
+
+
+def _groups(fn: str, config: Config) -> tuple[Reader, list[tuple[Recipe, list[int]]]]:
+    """All kinds of layers, each with its layers."""
+    try:
+        reader = Reader(fn, open_config(fn, config))
+        return reader, reader.groups()
+    except RecursionError:  # where two values are compared
+        fail(ValueError, fn, "config", "must not be nested so deeply", type(config).__name__)
 
 
 def _kind(recipe: Recipe) -> str:
@@ -176,13 +186,19 @@ def attention_temperature(
     array([1.        , 1.        , 1.06931472])
     """
     fn = "attention_temperature"
+    _, recipe = _recipe(fn, config, layer)
+    with named(fn, out="positions"):
+        return _temperatures(fn, recipe.temperature, positions)
+
+
+def _temperatures(fn: str, rule: Temperature | None, positions: int | npt.ArrayLike) -> Array:
     p = as_positions(fn, positions)
-    p = np.arange(p) if isinstance(p, int) else p
+    if isinstance(p, int):
+        allocate(fn, (p,), np.dtype(np.int64))  # NumPy's own error is another for every size
+        p = np.arange(p)
     p = p.astype({"i": np.int64, "u": np.uint64, "f": np.float64}[p.dtype.kind])
     if (p < 0).any():
         fail(ValueError, fn, "positions", "must not be negative", p.min())
-    _, recipe = _recipe(fn, config, layer)
-    rule = recipe.temperature
     if rule is None:
         return np.ones(p.shape)
     if rule.beta is None:
@@ -206,7 +222,8 @@ def describe(path: Config, layer: int | None = None) -> str:
     Parameters
     ----------
     path, layer
-        `config` and `layer` of `plan_from_config`; without a layer all kinds are described.
+        `config` and `layer` of `plan_from_config`; without a layer all kinds are described, up to
+        16 of them, or fewer if heads are very wide.
 
     Returns
     -------
@@ -217,18 +234,19 @@ def describe(path: Config, layer: int | None = None) -> str:
     TypeError, ValueError, ImportError
         As `plan_from_config`; ValueError also if a file cannot be read.
     """
-    fn = "config"
+    fn = "posenc config"  # the command that prints it
     try:
         if layer is not None:
             reader, recipe = _recipe(fn, path, layer)
             groups = [(recipe, [layer])]
         else:
-            reader = Reader(fn, open_config(fn, path))
-            groups = reader.groups()
+            reader, groups = _groups(fn, path)
     except OSError as error:
-        raise ValueError(f"{fn}: {path}: {error.strerror}") from None
+        raise ValueError(f"{fn}: {error.filename or path}: {error.strerror}") from None
     parts = []
-    for recipe, where in groups:
+    widest = max(recipe.dim for recipe, _ in groups) // 2
+    most = max(1, min(_MOST_KINDS, _MOST_PAIRS // max(widest, 1)))
+    for recipe, where in groups[:most]:
         which = "every layer" if len(groups) == 1 else f"layers {_layers(reader, where)}"
         which = which if layer is None else f"layer {layer}"
         kind = f" ({recipe.layer_type})" if recipe.layer_type and len(groups) > 1 else ""
@@ -240,4 +258,6 @@ def describe(path: Config, layer: int | None = None) -> str:
             parts.append("\n".join(lines))
         else:
             parts.append("\n".join([*head, explain_plan(reader.plan(recipe, None))]))
+    if len(groups) > most:
+        parts.append(f"and {len(groups) - most} more kinds of layers: --layer shows one")
     return "\n\n".join(parts)

@@ -129,6 +129,8 @@ def _shown(kinds: list[str]) -> list[int]:
 
 def _method(notes: Mapping[str, Any]) -> str:
     method = str(notes.get("method", "given frequencies"))
+    if _one_list(notes):
+        return f"{method}, a divisor for each pair, the same at any length"
     if notes.get("factor") is not None:
         method += f", factor {notes['factor']:.10g}"
     if notes.get("seq_len") is not None:
@@ -138,9 +140,16 @@ def _method(notes: Mapping[str, Any]) -> str:
     return method
 
 
+def _one_list(notes: Mapping[str, Any]) -> bool:
+    """Whether a longrope has the same divisors for short and long: those of a GGUF file."""
+    lists = [notes.get("scaling", {}).get(f"{which}_factor") for which in ("short", "long")]
+    return lists[0] is not None and lists[0] == lists[1]
+
+
 def _length(notes: Mapping[str, Any]) -> str | None:
     trained, extended = notes.get("trained"), notes.get("extended")
-    if trained is None or notes.get("method") == "default":  # nothing says what it was trained on
+    unknown = trained is None or notes.get("method") == "default" or _one_list(notes)
+    if unknown:  # nothing says what it was trained on
         longest = extended or trained
         return f"{longest} in the config" if longest else None
     return f"{trained} trained" + (f", {extended} extended" if extended else "")

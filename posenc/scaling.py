@@ -31,10 +31,10 @@ _WEAKEST, _STRONGEST = Decimal(2) ** -100, Decimal(2) ** 100  # attention factor
 
 # Every key that a published dictionary has: one that is not here is a slip of the pen.
 _LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
-_FLAGS = ("truncate", "finetuned")
+_FLAGS = ("truncate", "finetuned", "apply_yarn_scaling")
 _LISTS = ("short_factor", "long_factor")
 _OTHERS = ("type", "rope_type", "mrope_section", "mrope_interleaved")
-_KEYS = frozenset((*NUMBERS, *_LENGTHS, *_FLAGS, *_LISTS, *_OTHERS))
+KEYS = frozenset((*NUMBERS, *_LENGTHS, *_FLAGS, *_LISTS, *_OTHERS))
 
 
 class Scaled(NamedTuple):
@@ -83,7 +83,8 @@ def scaled_frequencies(
       `max_position`. With `alpha` it is "ntk".
     - "yarn": ``w_i (1 - r + r/s)``, r rising from 0 to 1 over the pairs that turn `beta_fast` (32)
       to `beta_slow` (1) times in L, and an attention factor ``0.1 ln s + 1``, or the given one, or
-      the ratio of those of `mscale` and `mscale_all_dim`. `truncate` (true) widens the ramp to
+      the ratio of those of `mscale` and `mscale_all_dim`; `attn_factor` (1) multiplies it, and
+      `apply_yarn_scaling` (true) can switch it off. `truncate` (true) widens the ramp to
       whole pairs. `beta_slow` 0 is the limit of the formula, a ramp that ends at pair dim - 1;
       Hugging Face takes the default, 1, for it.
     - "ntk-by-parts": the frequencies of "yarn", attention factor 1.
@@ -207,15 +208,18 @@ def _one_base(fields: Fields, base: float | None) -> Decimal:
 
 
 def _rotary_width(fields: Fields, dim: int, rotary_dim: int | None) -> int:
-    """How many of `dim` channels turn: so many, or the part that the dictionary says."""
+    """How many of `dim` channels turn, 0 if that is wrong; other problems are read on for."""
     key, whole = "partial_rotary_factor", dim if rotary_dim is None else rotary_dim
+    before = len(fields.problems)
     part = fields.optional(key, **NUMBERS[key])
     if rope_type(fields) == "proportional":  # of the whole head
         if rotary_dim not in (None, dim):
             fields.problems.append(f"rotary_dim: must be {dim} here, got {rotary_dim}")
         return dim
-    if part is None or part > 1:
+    if part is None:
         return whole
+    if part > 1 or len(fields.problems) > before:
+        return 0
     width = int(dim * float(part))
     if rotary_dim not in (None, width):
         fields.wrong(key, f"must be {rotary_dim} of {dim} channels", float(part))
@@ -223,7 +227,7 @@ def _rotary_width(fields: Fields, dim: int, rotary_dim: int | None) -> int:
         fields.wrong(key, f"must make 2, 4, ... of the {dim} channels turn", float(part))
     else:
         return width
-    return whole - whole % 2  # reading goes on, for other problems
+    return 0
 
 
 def read_frequencies(
@@ -234,20 +238,22 @@ def read_frequencies(
     seq_len: int | None,
     max_position: int | None,
     *,
-    base_name: str = "rope_theta",
+    base_name: str,
 ) -> tuple[list[Decimal], float]:
     """As `scaled_frequencies`, from fields that may know of problems already.
 
-    Every key is looked at, whatever the method. A base that is not among the fields has the name
-    `base_name` in an error.
+    Every key is looked at, whatever the method. `base_name` is the whole name, in an error, of a
+    base that is not among the fields.
     """
     method = rope_type(fields)
+    if fields.get("rope_theta") is not None:
+        base_name = fields.named("rope_theta")
     _check_keys(fields, method)
     own = fields.integer("max_position_embeddings")
     longest = own if max_position is None else max_position
     with localcontext(CONTEXT):
         length = None if longest is None else Decimal(longest)
-        case = Case(dim, head_dim, base, fields, seq_len, length)
+        case = Case(dim, head_dim, base, base_name, fields, seq_len, length)
         try:
             freqs, attention = METHODS[method](case)
             good = _in_scale(freqs)
@@ -256,10 +262,13 @@ def read_frequencies(
         if not good and _in_scale(case.plain()):
             fields.fail("frequencies: must be from 2^-900 to 2^60, got some that are not")
         if not good:
-            name = base_name if fields.get("rope_theta") is None else f"{fields.prefix}rope_theta"
-            fields.fail(f"{name}: must give frequencies from 2^-900 to 2^60, got {float(base)}")
+            wanted = "must give frequencies from 2^-900 to 2^60"
+            fields.fail(f"{base_name}: {wanted}, got {float(base)}")
         if not _WEAKEST <= attention <= _STRONGEST:
-            fields.wrong("attention_factor", "must be from 2^-100 to 2^100", float(attention))
+            keys = "long_mscale short_mscale attention_factor attn_factor mscale factor".split()
+            key = next(key for key in keys if fields.get(key) is not None)
+            wanted = "be" if key == "attention_factor" else "make an attention factor"
+            fields.wrong(key, f"must {wanted} from 2^-100 to 2^100", float(attention))
             fields.check()
         return freqs, float(attention)
 
@@ -271,7 +280,7 @@ def _in_scale(freqs: list[Decimal]) -> bool:
 def _check_keys(fields: Fields, method: str) -> None:
     """Note every key that no scaling has, and every value that is none for its key."""
     for key in fields.values:
-        if key not in _KEYS:
+        if key not in KEYS:
             shown = key if isinstance(key, str) and len(key) <= 40 else show(key)
             fields.problems.append(f"{fields.prefix}{shown}: is not a key of any scaling")
     numbers = {key: fields.optional(key, **bound) for key, bound in NUMBERS.items()}
@@ -333,6 +342,7 @@ def read_axis(
     """Which axis of the positions turns each pair, by `mrope_section` and `mrope_interleaved`.
 
     `sections` and `interleaved` are those of a model whose dictionary is silent. None for text.
+    `pairs` is 0 if nobody knows how many.
     """
     key = "mrope_section"
     interleaved = fields.flag("mrope_interleaved", interleaved)
@@ -361,9 +371,10 @@ def check_sections(
 def _misfit(sizes: Sequence[Any], pairs: int, interleaved: bool) -> tuple[str, object] | None:
     """What sections should be and what they are; None if they are right."""
     whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in sizes)
-    if not whole or len(sizes) != 3 or not all(0 <= n <= pairs for n in sizes):
-        return f"must be 3 whole numbers from 0 to {pairs}", sizes
-    if not interleaved and sum(sizes) != pairs:
+    most = pairs or WIDEST
+    if not whole or len(sizes) != 3 or not all(0 <= n <= most for n in sizes):
+        return f"must be 3 whole numbers from 0 to {most}", sizes
+    if pairs and not interleaved and sum(sizes) != pairs:
         return f"must add up to {pairs} pairs", sum(sizes)
     return None
 

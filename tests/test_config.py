@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 from types import SimpleNamespace
@@ -51,6 +52,11 @@ def llama3(dim, base, factor):
     return result
 
 
+def llama4_scout():
+    """Both ends of the ramp are one turn in 8192 tokens: a step."""
+    return [w if 8192 * w > 2 * mp.pi else w / 16 for w in plain(128, 500000)]
+
+
 def longrope(name, which):
     lists = load(name)["rope_scaling"]
     return [w / mpf(e) for w, e in zip(plain(96, 10000), lists[f"{which}_factor"], strict=True)]
@@ -66,6 +72,8 @@ MODELS = [
     ("llama-3.2-1b", {}, HALF, 64, lambda: llama3(64, 500000, 32), 1),
     ("llama-4", {"layer": 0}, INTERLEAVED, 128, lambda: plain(128, 500000), 1),
     ("llama-4", {"layer": 47}, None, 0, None, 1),
+    ("llama-4-scout", {"layer": 0}, INTERLEAVED, 128, llama4_scout, 1),
+    ("llama-4-scout", {"layer": 3}, None, 0, None, 1),
     ("codellama-7b", {}, HALF, 128, lambda: plain(128, 1000000), 1),
     (
         "yarn-llama-2-7b-64k",
@@ -257,15 +265,43 @@ def test_kinds_of_config(tmp_path):
     attributes = SimpleNamespace(**load("llama-3.1-8b"))
     method = SimpleNamespace(to_dict=lambda: load("llama-3.1-8b"))
     nested = SimpleNamespace(model_type="llava", text_config=attributes)
-    for config in (path, str(path), folder, str(folder), attributes, method, nested):
+    of_the_class = type("Config", (), load("llama-3.1-8b"))()
+    slots = dataclasses.make_dataclass("Slots", load("llama-3.1-8b"), slots=True)
+    slots = slots(**load("llama-3.1-8b"))
+    objects = (attributes, method, nested, of_the_class, slots, Properties())
+    for config in (path, str(path), folder, str(folder), *objects):
         assert same(plan_from_config(config), expected)
     for config in (None, 5, [1], b"config.json", dict):
         with pytest.raises(TypeError, match="^plan_from_config: config: must be a path, a dict"):
             plan_from_config(config)
     with pytest.raises(FileNotFoundError):
         plan_from_config(tmp_path / "nothing.json")
-    with pytest.raises(ValueError, match="^config: .*nothing.json: No such file"):
+    with pytest.raises(ValueError, match="^posenc config: .*nothing.json: No such file"):
         describe(tmp_path / "nothing.json")
+    with pytest.raises(ValueError, match=r"^posenc config: .*/config\.json: No such file"):
+        describe(tmp_path)  # the folder is there
+    for path in ("a\0b", "\ud800"):
+        with pytest.raises(ValueError, match="^plan_from_config: config: must be a path that a"):
+            plan_from_config(path)
+
+
+class Properties:
+    """A config some of whose attributes are worked out, and some cannot be."""
+
+    def __init__(self):
+        self.__dict__.update(load("llama-3.1-8b"))
+        self.theta, self.scaling = self.__dict__.pop("rope_theta"), None
+
+    @property
+    def rope_theta(self):
+        return self.theta
+
+    @property
+    def hidden_size(self):
+        raise NotImplementedError
+
+    def rotary_dim(self):
+        return 2
 
 
 def test_the_plan_turns():
@@ -466,6 +502,8 @@ def test_class_defaults_only_inside_a_wrapper():
         ("llama-4", 3, [0, 8190, 8191, 8192, 16382, 16383], [0, 0, 1, 1, 1, 2]),
         ("llama-4", 3, [8190.5, 8191.0], [0, 1]),
         ("llama-4", 0, [0, 10**6], [0, 0]),
+        ("llama-4-scout", 0, [0, 10**6], [0, 0]),
+        ("llama-4-scout", 3, [0, 8191, 10485759], [0, 1, 1280]),
         ("llama-3.1-8b", None, [0, 10**6], [0, 0]),
     ],
 )
@@ -483,8 +521,17 @@ def test_temperature_arguments():
     assert attention_temperature(config, last)[0] == expected
     with pytest.raises(ValueError, match="^attention_temperature: positions: must not be negative"):
         attention_temperature(config, [1, -1])
-    off = {"model_type": "llama4", "head_dim": 128, "attn_temperature_tuning": False}
-    assert attention_temperature(off, [10**6], layer=3)[0] == 1.0
+    for tuned, grows in ((False, False), (0, False), (True, True), (1, True), (4, True)):
+        switch = {"model_type": "llama4", "head_dim": 128, "attn_temperature_tuning": tuned}
+        assert bool(attention_temperature(switch, [10**6], layer=3)[0] > 1) is grows
+    for tuned in (-4, 4.0, "4"):
+        switch["attn_temperature_tuning"] = tuned
+        with pytest.raises(ValueError, match="attn_temperature_tuning: must be true or false"):
+            attention_temperature(switch, [0], layer=3)
+    for large in (2**64 - 1, 2**62, 2**60):
+        for other in (config, {"head_dim": 8}):
+            with pytest.raises(MemoryError, match="^attention_temperature: positions: must fit"):
+                attention_temperature(other, large)
 
 
 # Explanations
@@ -601,7 +648,7 @@ def test_describe_all_kinds_of_layers():
         ({"text_config": 5}, "text_config: must be a dictionary, got 5"),
         (
             {"text_config": {"head_dim": 64, "layer_rope_theta": [-1.0]}},
-            "text_config.layer_rope_theta: must be a finite number above 0, got -1.0",
+            r"text_config.layer_rope_theta\[0\]: must be a finite number above 0, got -1.0",
         ),
         (
             {"model_type": "smollm3", "head_dim": 8, "no_rope_layers": [1] * 10**6},
@@ -685,7 +732,10 @@ def test_all_problems_at_once():
     ("text", "message"),
     [
         ("", "is not valid JSON"),
-        ("[1, 2]", None),
+        ("[1, 2]", "config.json must hold a dictionary, got list of 2"),
+        ('"{}"', "config.json must hold a dictionary, got '{}'"),
+        ("null", "config.json must hold a dictionary, got None"),
+        ("5", "config.json must hold a dictionary, got 5"),
         ('{"head_dim": NaN}', "NaN is not a number"),
         ('{"head_dim": -Infinity}', "-Infinity is not a number"),
         ('{"rope_theta": 1e999}', "1e999 is too large for a number"),
@@ -700,13 +750,9 @@ def test_all_problems_at_once():
 def test_strict_json(tmp_path, text, message):
     path = tmp_path / "config.json"
     path.write_text(text, "latin-1")
-    if message is None:
-        with pytest.raises(TypeError, match="config: must be a path, a dictionary"):
-            plan_from_config(path)
-    else:
-        with pytest.raises(ValueError, match=f"^plan_from_config: config: .*{message}") as error:
-            plan_from_config(path)
-        assert len(str(error.value)) < 300
+    with pytest.raises(ValueError, match=f"^plan_from_config: config: .*{message}") as error:
+        plan_from_config(path)
+    assert len(str(error.value)) < 300
 
 
 def test_no_endless_file(tmp_path):
@@ -738,6 +784,185 @@ def test_large_config(config):
     with pytest.raises(ValueError, match="^plan_from_config: ") as error:
         plan_from_config({**types, **config})
     assert len(str(error.value)) < 500
+
+
+def deep(kind):
+    """5000 dictionaries or lists, each inside of the next."""
+    value = 1
+    for _ in range(5000):
+        value = {"a": value} if kind is dict else [value]
+    return value
+
+
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0] * 4}
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+@pytest.mark.parametrize(
+    "config",
+    [
+        lambda value: {"model_type": value},
+        lambda value: {"text_config": {"text_config": {"model_type": value}}},
+        lambda value: {"text_config": value},
+        lambda value: {"rope_scaling": value},
+        lambda value: {"rope_scaling": {"rope_type": value}},
+        lambda value: {"rope_scaling": {"rope_type": "linear", "factor": value}},
+        lambda value: {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "more": value}},
+        lambda value: {"rope_scaling": {**LONGROPE, "short_factor": [value] * 4}},
+        lambda value: {"rope_scaling": {"mrope_section": [value] * 3}},
+        lambda value: {"layer_types": [value], "rope_parameters": {"a": {}}},
+        lambda value: {"rope_theta": value},
+        lambda value: {"head_dim": value},
+        lambda value: {"layer_rope_theta": [value]},
+        lambda value: {"per_layer_config": {"0": value, "1": {"head_dim": value}}},
+        lambda value: {"model_type": "smollm3", "no_rope_layers": [value]},
+        lambda value: {"model_type": "falcon", "alibi": value},
+        lambda value: {"rope_scaling": {"a": {"b": value}}},
+    ],
+)
+def test_deep_config(config, kind):
+    with pytest.raises(ValueError, match="^plan_from_config: ") as error:
+        plan_from_config({"head_dim": 8, **config(deep(kind))}, layer=1)
+    assert len(str(error.value)) < 300
+
+
+def test_deep_values_that_are_compared():
+    """Entries that would be alike, if anybody could tell."""
+    entries = {name: {"rope_type": "linear", "factor": deep(list)} for name in "ab"}
+    config = {"head_dim": 8, "layer_types": ["a", "b"], "rope_parameters": entries}
+    with pytest.raises(ValueError, match="^plan_from_config: config: must not be nested so deeply"):
+        plan_from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "problems"),
+    [
+        ({"head_dim": 7}, ["head_dim: must be even, got 7"]),
+        ({"head_dim": 32768}, ["head_dim: must be from 1 to 4096, got 32768"]),
+        ({"model_type": "deepseek_v3", "qk_rope_head_dim": 7}, ["qk_rope_head_dim: must be even"]),
+        ({"model_type": "gemma4", "head_dim": 7}, ["head_dim: must be even, got 7"]),
+        (
+            {"model_type": "phi", "head_dim": 1},
+            ["head_dim: must be so that 0.5 of it is even, got 1"],
+        ),
+        (
+            {"hidden_size": 96, "num_attention_heads": 32},
+            ["hidden_size: must make heads whose width is even, got 3"],
+        ),
+        ({"hidden_size": -1, "num_attention_heads": 32}, ["hidden_size: must be from 1 to"]),
+        ({"hidden_size": 64, "num_attention_heads": "a"}, ["num_attention_heads: must be an int"]),
+        (
+            {"head_dim": "a", "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 1]}},
+            ["head_dim: must be an integer"],
+        ),
+        (
+            {
+                "head_dim": 8,
+                "partial_rotary_factor": "a",
+                "rope_scaling": {"type": "mrope", "mrope_section": [1, 1]},
+            },
+            [
+                "partial_rotary_factor: must be a finite number",
+                "rope_scaling.mrope_section: must be 3 whole numbers from 0 to",
+            ],
+        ),
+        (
+            {"head_dim": 8, "partial_rotary_factor": -1, "rope_scaling": LONGROPE},
+            [
+                "partial_rotary_factor: must be a finite number above 0, got -1",
+                "rope_scaling.original_max_position_embeddings: is missing",
+                "rope_scaling.factor: is missing",
+            ],
+        ),
+        (
+            {"head_dim": 8, "rotary_dim": 3, "rope_scaling": {**LONGROPE, "factor": 0.5}},
+            [
+                "rotary_dim: must be even and at most 8, got 3",
+                "rope_scaling.factor: must be a finite number of at least 1, got 0.5",
+                "rope_scaling.original_max_position_embeddings: is missing",
+            ],
+        ),
+        (
+            {
+                "head_dim": 8,
+                "rope_theta": -5,
+                "max_position_embeddings": -1,
+                "rope_scaling": {"type": "yarn"},
+            },
+            ["max_position_embeddings: must be from 1 to", "rope_theta: must be a finite number"],
+        ),
+        (
+            {
+                "head_dim": 8,
+                "num_hidden_layers": 10**9,
+                "layer_types": ["a"] * 3,
+                "rope_parameters": {"a": {}},
+            },
+            ["num_hidden_layers: must be from 1 to 1024"],
+        ),
+        (
+            {
+                "head_dim": 8,
+                "num_hidden_layers": 2,
+                "layer_types": ["a"] * 3,
+                "rope_parameters": {"a": {}},
+            },
+            ["layer_types: must be 2 names, got list of 3"],
+        ),
+        (
+            {"head_dim": 8, "rope_parameters": {"a": {}}},
+            ["layer_types: is missing, but rope_parameters is by layer type"],
+        ),
+        (
+            {"model_type": "mimo_v2_flash", "hybrid_layer_pattern": 5},
+            ["hybrid_layer_pattern: must"],
+        ),
+        (
+            {
+                "model_type": "qwen",
+                "head_dim": 8,
+                "use_logn_attn": True,
+                "max_position_embeddings": -5,
+            },
+            ["max_position_embeddings: must be from 1 to"],
+        ),
+        (
+            {
+                "model_type": "gpt_neox",
+                "head_dim": 64,
+                "rotary_emb_base": 0.5,
+                "rope_scaling": {
+                    "type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                },
+            },
+            ["rotary_emb_base: must be above 1 for a ramp, got 0.5"],
+        ),
+        (
+            {"head_dim": 8, "rope_scaling": {"rope_type": {"a": 1}, "factor": 2.0}},
+            ["rope_scaling.rope_type: must be one of"],
+        ),
+    ],
+)
+def test_only_what_is_wrong(config, problems):
+    """No key that nobody gave, and no fault that only a stand-in for another has."""
+    with pytest.raises(ValueError) as error:
+        plan_from_config(config, layer=0)
+    found = str(error.value).removeprefix("plan_from_config: ").split("; ")
+    assert len(found) == len(problems)
+    for got, wanted in zip(sorted(found), sorted(problems), strict=True):
+        assert got.startswith(wanted)
+
+
+def test_many_kinds_of_layers():
+    """The first of them, as wide as they are; the others are counted."""
+    for width, shown in ((64, 16), (1024, 8), (4096, 2)):
+        config = {"head_dim": width, "layer_rope_theta": [10000 + i for i in range(1024)]}
+        text = describe(config)
+        assert text.count("\nmethod ") == shown
+        assert text.endswith(f"\n\nand {1024 - shown} more kinds of layers: --layer shows one")
+        assert "base              11023\n" in describe(config, 1023)
 
 
 def test_a_config_inside_itself():
@@ -834,6 +1059,16 @@ def test_gguf_llama(tmp_path):
     assert (plan.inv_freq.tolist(), plan.attention_factor) == (expected, 1.0)
 
 
+def test_gguf_factors_are_explained(tmp_path):
+    """They are no longrope of two lists, and nothing says what the model was trained on."""
+    factors = [1.0] * 30 + [3.0] * 4 + [8.0] * 30
+    path = write_gguf(tmp_path / "a.gguf", "llama", SIZES, {"rope_freqs.weight": factors})
+    lines = plan_from_config(path).explain().splitlines()
+    assert lines[0] == "method            longrope, a divisor for each pair, the same at any length"
+    assert lines[2] == "length            131072 in the config"
+    assert "pairs             30 kept, 34 divided" in lines
+
+
 def test_gguf_yarn(tmp_path):
     scaling = {
         "rope.scaling.type": "yarn",
@@ -863,7 +1098,9 @@ def test_gguf_deepseek(tmp_path):
         "rope.scaling.yarn_log_multiplier": 0.1,
     }
     plan = plan_from_config(write_gguf(tmp_path / "a.gguf", "deepseek2", keys))
-    assert same(plan, plan_from_config(CONFIGS / "deepseek-v3.json"))
+    expected = plan_from_config(CONFIGS / "deepseek-v3.json")
+    assert same(plan, expected)
+    assert plan.notes["score_factor"] == pytest.approx(expected.notes["score_factor"], rel=1e-7)
 
 
 def test_gguf_longrope(tmp_path):

@@ -318,12 +318,27 @@ def test_standard_input():
         (["compare", "a b", "b a", "--seed", "-1"], "--seed: must be at least 0, got -1"),
         (["compare", "a", "b", "c\nd"], "unrecognized arguments: c d"),
         (["compose"], "invalid choice: 'compose'"),
+        (["config", "list"], "posenc config: config: list must hold a dictionary, got list of 2"),
+        (["config", "null"], "posenc config: config: null must hold a dictionary, got None"),
+        (["config", "word"], "posenc config: config: word must hold a dictionary, got 'llama'"),
+        (["config", "empty.txt"], "posenc config: config: empty.txt is not valid JSON"),
+        (["config", "bytes.txt"], "posenc config: config: bytes.txt is not valid JSON"),
+        (["config", "nowhere"], "posenc config: nowhere: No such file or directory"),
+        (["config", "."], "posenc config: config.json: No such file or directory"),
+        (["config", "a\0b"], "posenc config: config: must be a path that a file can have"),
+        (
+            ["config", "list", "--layer", "-1"],
+            "--layer: must be an integer of at least 0, got '-1'",
+        ),
     ],
 )
 def test_bad_input_is_one_line(run, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     Path("bytes.txt").write_bytes(b"\xff\xfe\x00")
     Path("empty.txt").write_bytes(b"")
+    Path("list").write_text("[1, 2]")
+    Path("null").write_text("null")
+    Path("word").write_text('"llama"')
     code, out, err = run(*words)
     assert (code, out, len(err)) == (2, [], 1)
     assert err[0].startswith("posenc") and message in err[0]
@@ -352,6 +367,21 @@ def test_a_process_reports_bad_input_in_one_line():
     result = process("compare", DOG, MAN, "--dim", "7")
     assert (result.returncode, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1 and "Traceback" not in result.stderr
+
+
+def test_a_file_of_the_wrong_kind_is_no_traceback(run, monkeypatch):
+    def refuse(*args):
+        raise TypeError("posenc config: of another kind,\ngot this")
+
+    monkeypatch.setattr("posenc.__main__.describe", refuse)
+    assert run("config", "f") == (2, [], ["posenc config: of another kind, got this"])
+
+
+def test_an_unknown_instruction_set_is_told_the_known_ones():
+    result = process("info", env={**os.environ, "POSENC_SIMD": "bogus"})
+    assert "ImportError: POSENC_SIMD must be " in result.stderr
+    for isa in posenc.cpu_info()["available"]:
+        assert isa in result.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])

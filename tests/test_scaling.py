@@ -216,6 +216,13 @@ def test_yarn_bands():
         ({"factor": 4, "mscale": 0.5}, 1.138629436112),  # counts with the other only
         ({"factor": 4, "mscale": 0.5, "mscale_all_dim": 0}, 1.138629436112),
         ({}, 1.138629436112),  # 16384 over 4096
+        ({"factor": 4, "attn_factor": 1.0, "extrapolation_factor": 1}, 1.138629436112),
+        ({"factor": 4, "attn_factor": 0.5}, 0.569314718056),  # times the temperature
+        ({"factor": 40, "attn_factor": 2, "mscale": 0.707, "mscale_all_dim": 1.0}, 1.842084710632),
+        ({"factor": 4, "attn_factor": 1, "attention_factor": 0.5}, 0.5),
+        ({"factor": 4, "apply_yarn_scaling": True}, 1.138629436112),
+        ({"factor": 4, "apply_yarn_scaling": False}, 1.0),
+        ({"factor": 4, "apply_yarn_scaling": False, "attn_factor": 0.5}, 0.5),
     ],
 )
 def test_yarn_attention(more, attention):
@@ -367,7 +374,10 @@ LLAMA3 = {
         ({"type": "yarn", "factor": 2, "original_max_position_embeddings": 9.5}, "got 9.5"),
         ({"type": "dynamic", "factor": 2, "max_position_embeddings": "64"}, "max_.*: .* got '64'"),
         ({**YARN, "attention_factor": 1e-300}, "attention_factor: must be from .* got 1e-300"),
-        ({**YARN, "mscale": 1e300, "mscale_all_dim": 1.0}, "attention_factor: must be from"),
+        ({**YARN, "attn_factor": 1e-300}, "attn_factor: must make an attention factor from"),
+        ({**YARN, "mscale": 1e300, "mscale_all_dim": 1.0}, "mscale: must make an attention"),
+        ({**YARN, "extrapolation_factor": 0.5}, "extrapolation_factor: must be 1, got 0.5"),
+        ({**YARN, "attention_factor": 1.5, "attn_factor": 2}, "attn_factor: must be 1 beside att"),
     ],
 )
 def test_one_problem(scaling, message):
@@ -386,9 +396,10 @@ WRONG = {
     **dict.fromkeys(["factor", "alpha"], ["x", 0.5, math.inf, 10**400, [1], True]),
     **dict.fromkeys(["beta_slow", "mscale", "mscale_all_dim", "llama_4_scaling_beta"], ["x", -1]),
     **dict.fromkeys(["mixed_b", "beta_fast", "attention_factor"], ["x", 0, math.nan, 10**400]),
+    **dict.fromkeys(["attn_factor", "extrapolation_factor"], ["x", -1, math.nan, 10**400]),
     **dict.fromkeys(["short_mscale", "long_mscale"], ["x", 0, -1.0]),
     **dict.fromkeys(["low_freq_factor", "high_freq_factor"], ["x", 0, "1"]),
-    **dict.fromkeys(["truncate", "finetuned"], ["x", 0, 1]),
+    **dict.fromkeys(["truncate", "finetuned", "apply_yarn_scaling"], ["x", 0, 1]),
 }
 
 
@@ -632,6 +643,12 @@ def test_all_problems_of_a_head_at_once():
         scaled_head("f", 8, scaling, base=3.0)
     keys = ["factor", "original_max_position_embeddings", "partial_rotary_factor", "mrope_section"]
     assert sorted(p.split(": ")[0] for p in str(error.value)[3:].split("; ")) == sorted(keys)
+    for wrong in ("a", 1.5, 0):  # how many pairs turn is not known: no fault of the sections
+        scaling = {"partial_rotary_factor": wrong, "mrope_section": [1, 0, 0]}
+        with pytest.raises(ValueError) as error:
+            scaled_head("f", 8, scaling)
+        assert str(error.value).startswith("f: partial_rotary_factor: must be ")
+        assert ";" not in str(error.value)
 
 
 # --- M-RoPE ---------------------------------------------------------------------------------------
