@@ -125,6 +125,7 @@ typedef struct {
     char *out;
     ptrdiff_t x_row, out_row, table_row;
     size_t rows;
+    bool stream; /* past the caches: rows of out begin at multiples of 16 bytes, and out is not x */
 } pe_rows;
 typedef void pe_add_fn(const pe_rows *r, size_t dim);
 typedef void pe_embed_fn(const char *weight, ptrdiff_t step, const void *table, double scale, size_t dim, void *out);
@@ -221,6 +222,7 @@ typedef struct pe_apply {
     size_t dim, item; /* a row: dim numbers of item bytes, */
     ptrdiff_t x_step, out_step; /* this far apart */
     /* set by pe_apply_units: */
+    bool stream;
     size_t chunk, chunks, parts;
     int chunked, split; /* the loop cut into chunks of one table, and the one cut into parts; -1: none */
     const struct pe_apply *also; /* set by pe_apply_join: other rows that the same tables serve */

@@ -15,5 +15,6 @@ void pe_rope_rows(const void *ctx, const pe_rows *r) {
         }
     pe_rows window = *r;
     window.x += before, window.out += before;
+    window.stream &= before % 16 == 0 && (p->layout == PE_INTERLEAVED || turned / 2 % 16 == 0);
     if (turned) p->kernels->rope[p->type](&window, p->rotary_dim / 2, p->layout, p->inverse);
 }

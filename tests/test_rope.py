@@ -838,3 +838,30 @@ def test_no_memory_beside_the_result():
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < got.nbytes + 2**20
+
+
+# --- results the caches cannot hold, written past them --------------------------------------------
+
+
+@by_dtype
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize(("dim", "rotary_dim", "start"), [(128, 128, 0), (100, 36, 8), (72, 50, 3)])
+def test_large_results_are_made_like_small_ones(dim, rotary_dim, start, layout, dtype):
+    plan = rope_plan(dim, rotary_dim=rotary_dim, start=start, layout=layout)
+    seq = 5 * 2**20 // (2 * dim * np.dtype(dtype).itemsize)
+    x = np.random.default_rng(1).standard_normal((2, seq, dim), np.float32).astype(dtype)
+    right = np.concatenate(
+        [rope(x[:, i : i + 500], plan=plan, offset=i) for i in range(0, seq, 500)], 1
+    )
+    memory = np.empty(x.nbytes + 64, np.uint8)
+    begin = -memory.ctypes.data % 16
+    for shift in (0, 16, np.dtype(dtype).itemsize):
+        out = memory[begin + shift :][: x.nbytes].view(dtype).reshape(x.shape)
+        np.testing.assert_array_equal(bits(rope(x, plan=plan, out=out)), bits(right))
+    strided = np.empty((2, seq, dim + 16), dtype)[..., 8:-8]
+    np.testing.assert_array_equal(bits(rope(x, plan=plan, out=strided)), bits(right))
+    back = rope(right, plan=plan, adjoint=True)
+    pieces = [
+        rope(right[:, i : i + 700], plan=plan, adjoint=True, offset=i) for i in range(0, seq, 700)
+    ]
+    np.testing.assert_array_equal(bits(back), bits(np.concatenate(pieces, 1)))

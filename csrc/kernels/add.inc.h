@@ -5,7 +5,8 @@ static void KERNEL(add)(const pe_rows *r, size_t dim) {
         const STORAGE *x = (const STORAGE *)(r->x + (ptrdiff_t)j * r->x_row);
         const STORAGE *table = (const STORAGE *)(r->table + (ptrdiff_t)j * r->table_row);
         STORAGE *out = (STORAGE *)(r->out + (ptrdiff_t)j * r->out_row);
-        for (size_t k = 0; k < dim; k += VN)
-            STORE(out + k, V(add)(LOAD(x + k, dim - k), LOAD(table + k, dim - k)), dim - k);
+        size_t k = 0;
+        for (; r->stream && k + VN <= dim; k += VN) STREAM(out + k, V(add)(LOAD(x + k, VN), LOAD(table + k, VN)));
+        for (; k < dim; k += VN) STORE(out + k, V(add)(LOAD(x + k, dim - k), LOAD(table + k, dim - k)), dim - k);
     }
 }

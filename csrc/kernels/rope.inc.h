@@ -11,31 +11,37 @@
 
 /* n pairs from the k-th on */
 static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t pairs, size_t k, size_t n,
-                                     STORAGE *out, const bool half, const bool inverse) {
+                                     STORAGE *out, const bool half, const bool inverse, const bool stream) {
     VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(sn + pairs + k, n);
     if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
     else LOAD2(x + 2 * k, &a, &b, n), s = PAIRED(s), c = PAIRED(c);
     PE_TURN(a, b, c, s, inverse, u, v);
-    if (half) STORE_AT(out + k, out + pairs + k, u, v, n);
-    else STORE2(out + 2 * k, u, v, n);
+    if (half) STORE_AT(out + k, out + pairs + k, u, v, n, stream);
+    else STORE2(out + 2 * k, u, v, n, stream);
 }
 
-static inline void KERNEL(rope_row)(const STORAGE *x, const COMPUTE *sn, size_t pairs, STORAGE *out, const bool half,
-                                    const bool inverse) {
-    size_t k = 0;
-    for (; k + VN <= pairs; k += VN) KERNEL(rope_part)(x, sn, pairs, k, VN, out, half, inverse);
-    if (k < pairs) KERNEL(rope_part)(x, sn, pairs, k, pairs - k, out, half, inverse);
+static inline void KERNEL(rope_rows)(const pe_rows *r, size_t pairs, const bool half, const bool inverse,
+                                     const bool stream) {
+    const char *x_row = r->x, *table_row = r->table;
+    char *out_row = r->out;
+    for (size_t j = 0; j < r->rows; j++, x_row += r->x_row, table_row += r->table_row, out_row += r->out_row) {
+        const STORAGE *x = (const STORAGE *)x_row;
+        const COMPUTE *table = (const COMPUTE *)table_row;
+        STORAGE *out = (STORAGE *)out_row;
+        size_t k = 0;
+        for (; k + VN <= pairs; k += VN) KERNEL(rope_part)(x, table, pairs, k, VN, out, half, inverse, stream);
+        if (k < pairs) KERNEL(rope_part)(x, table, pairs, k, pairs - k, out, half, inverse, false);
+    }
 }
 #undef PE_TURN
 
+static inline void KERNEL(rope_of_layout)(const pe_rows *r, size_t pairs, const bool half, bool inverse) {
+    if (inverse && r->stream) KERNEL(rope_rows)(r, pairs, half, true, true);
+    else if (inverse) KERNEL(rope_rows)(r, pairs, half, true, false);
+    else if (r->stream) KERNEL(rope_rows)(r, pairs, half, false, true);
+    else KERNEL(rope_rows)(r, pairs, half, false, false);
+}
 static void KERNEL(rope)(const pe_rows *r, size_t pairs, pe_layout layout, bool inverse) {
-    for (size_t j = 0; j < r->rows; j++) {
-        const STORAGE *x = (const STORAGE *)(r->x + (ptrdiff_t)j * r->x_row);
-        const COMPUTE *table = (const COMPUTE *)(r->table + (ptrdiff_t)j * r->table_row);
-        STORAGE *out = (STORAGE *)(r->out + (ptrdiff_t)j * r->out_row);
-        if (layout == PE_HALF && inverse) KERNEL(rope_row)(x, table, pairs, out, true, true);
-        else if (layout == PE_HALF) KERNEL(rope_row)(x, table, pairs, out, true, false);
-        else if (inverse) KERNEL(rope_row)(x, table, pairs, out, false, true);
-        else KERNEL(rope_row)(x, table, pairs, out, false, false);
-    }
+    if (layout == PE_HALF) KERNEL(rope_of_layout)(r, pairs, true, inverse);
+    else KERNEL(rope_of_layout)(r, pairs, false, inverse);
 }

@@ -52,7 +52,7 @@ static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *
                                             vf64 eps, uint32_t row, uint32_t *suspects) {
     size_t found = 0;
     STORAGE
-        held[2][PE_TILE]; /* of two streams past the caches: in turn, some pages apart, they took three times as long */
+    held[2][PE_TILE]; /* of two streams past the caches: in turn, some pages apart, they took three times as long */
     const bool both = sizeof *first < 4;
     for (size_t k = 0; k < n; k += vf64_N) {
         interval s, c;

@@ -14,9 +14,11 @@
 #define VN PE_CAT(VEC, _, N)                      /* its lanes */
 #define LOAD(p, n) PE_CAT(V(load_), S, )(p, n)    /* S in memory -> C in a vector; n lanes count */
 #define STORE(p, v, n) PE_CAT(V(store_), S, )(p, v, n)
-#define STORE_AT(p, q, a, b, n) PE_CAT(V(store_at_), S, )(p, q, a, b, n) /* a to p and b to q */
+/* a to p and b to q; with stream, whole vectors past the caches, to multiples of 16 bytes */
+#define STORE_AT(p, q, a, b, n, stream) PE_CAT(V(store_at_), S, )(p, q, a, b, n, stream)
+#define STREAM(p, v) PE_CAT(V(stream_), S, )(p, v)
 #define LOAD2(p, a, b, n) PE_CAT(V(load2_), S, )(p, a, b, n) /* n pairs, taken apart, in an order of their own: */
 #define PAIRED(v) PE_CAT(V(paired_), S, )(v) /* a vector in that order */
-#define STORE2(p, a, b, n) PE_CAT(V(store2_), S, )(p, a, b, n) /* n pairs that come in that order */
+#define STORE2(p, a, b, n, stream) PE_CAT(V(store2_), S, )(p, a, b, n, stream) /* n pairs that come in that order */
 #define BITS PE_CAT(vb_, S, )                     /* a vf64 rounded once to S, as bits */
 #define B(op) PE_CAT(BITS, _, op)

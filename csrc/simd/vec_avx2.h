@@ -93,21 +93,36 @@ static inline void vf32_store_bf16(pe_bf16 *p, vf32 v, size_t n) { store16(p, na
 static inline vf64 vf64_paired_f64(vf64 v) { return _mm256_permute4x64_pd(v, 0xd8); }
 static inline vf32 vf32_paired_f32(vf32 v) { return _mm256_castpd_ps(vf64_paired_f64(_mm256_castps_pd(v))); }
 #define vf32_paired_f16 vf32_paired_f32
-#define PE_AVX2_TWO(C, S)                                                                    \
-    static inline void v##C##_store_at_##S(pe_##S *p, pe_##S *q, v##C a, v##C b, size_t n) { \
-        v##C##_store_##S(p, a, n), v##C##_store_##S(q, b, n);                                \
+/* NumPy aligns to 16 bytes, so streams are 16 bytes wide; the write-combining buffer joins them */
+static inline void stream256(void *p, __m256i v) {
+    _mm_stream_si128(p, _mm256_castsi256_si128(v));
+    _mm_stream_si128((__m128i *)p + 1, _mm256_extracti128_si256(v, 1));
+}
+static inline void vf32_stream_f16(pe_f16 *p, vf32 v) { _mm_stream_si128((__m128i *)p, narrow_f16(v)); }
+static inline void vf32_stream_bf16(pe_bf16 *p, vf32 v) { _mm_stream_si128((__m128i *)p, narrow_bf16(v)); }
+static inline void vf32_stream_f32(pe_f32 *p, vf32 v) { stream256(p, _mm256_castps_si256(v)); }
+static inline void vf64_stream_f64(pe_f64 *p, vf64 v) { stream256(p, _mm256_castpd_si256(v)); }
+#define PE_AVX2_AT(C, S)                                                                                        \
+    static inline void v##C##_store_at_##S(pe_##S *p, pe_##S *q, v##C a, v##C b, size_t n, const bool stream) { \
+        if (stream) v##C##_stream_##S(p, a), v##C##_stream_##S(q, b);                                           \
+        else v##C##_store_##S(p, a, n), v##C##_store_##S(q, b, n);                                              \
     }
-PE_AVX2_TWO(f32, f16)
-PE_AVX2_TWO(f32, f32)
-PE_AVX2_TWO(f64, f64)
+PE_AVX2_AT(f32, f16)
+PE_AVX2_AT(f32, f32)
+PE_AVX2_AT(f64, f64)
 #define PE_AVX2_PAIRS(S)                                                                                       \
     static inline void vf32_load2_##S(const pe_##S *p, vf32 *a, vf32 *b, size_t n) {                           \
         vf32 lo = vf32_load_##S(p, 2 * n), hi = n > 4 ? vf32_load_##S(p + 8, 2 * n - 8) : _mm256_setzero_ps(); \
         *a = _mm256_shuffle_ps(lo, hi, 0x88), *b = _mm256_shuffle_ps(lo, hi, 0xdd);                            \
     }                                                                                                          \
-    static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n) {                                  \
-        vf32_store_##S(p, _mm256_unpacklo_ps(a, b), 2 * n);                                                    \
-        if (n > 4) vf32_store_##S(p + 8, _mm256_unpackhi_ps(a, b), 2 * n - 8);                                 \
+    static inline void vf32_store2_##S(pe_##S *p, vf32 a, vf32 b, size_t n, const bool stream) {               \
+        vf32 lo = _mm256_unpacklo_ps(a, b), hi = _mm256_unpackhi_ps(a, b);                                     \
+        if (stream) {                                                                                          \
+            vf32_stream_##S(p, lo), vf32_stream_##S(p + 8, hi);                                                \
+            return;                                                                                            \
+        }                                                                                                      \
+        vf32_store_##S(p, lo, 2 * n);                                                                          \
+        if (n > 4) vf32_store_##S(p + 8, hi, 2 * n - 8);                                                       \
     }
 PE_AVX2_PAIRS(f16)
 PE_AVX2_PAIRS(f32)
@@ -126,23 +141,31 @@ static inline __m256i round_pairs(vf32 a, vf32 b) { /* both at once, in 16-bit l
     __m256i up = _mm256_min_epu16(_mm256_subs_epu16(over, _mm256_set1_epi16((short)0x8000)), one);
     return _mm256_add_epi16(high, up);
 }
-static inline void vf32_store2_bf16(pe_bf16 *p, vf32 a, vf32 b, size_t n) {
-    if (n >= 8) _mm256_storeu_si256((__m256i *)p, round_pairs(a, b));
+static inline void vf32_store2_bf16(pe_bf16 *p, vf32 a, vf32 b, size_t n, const bool stream) {
+    if (stream) stream256(p, round_pairs(a, b));
+    else if (n >= 8) _mm256_storeu_si256((__m256i *)p, round_pairs(a, b));
     else _mm256_maskstore_epi32((int *)p, mask32(n), round_pairs(a, b));
 }
-static inline void vf32_store_at_bf16(pe_bf16 *p, pe_bf16 *q, vf32 a, vf32 b, size_t n) {
+static inline void vf32_store_at_bf16(pe_bf16 *p, pe_bf16 *q, vf32 a, vf32 b, size_t n, const bool stream) {
     __m256i apart = _mm256_set_epi8(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0, 15, 14, 11, 10, 7, 6, 3, 2,
                                     13, 12, 9, 8, 5, 4, 1, 0);
     __m256i u = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_pairs(a, b), apart), 0xd8);
-    store16(p, _mm256_castsi256_si128(u), n), store16(q, _mm256_extracti128_si256(u, 1), n);
+    __m128i first = _mm256_castsi256_si128(u), second = _mm256_extracti128_si256(u, 1);
+    if (stream) _mm_stream_si128((__m128i *)p, first), _mm_stream_si128((__m128i *)q, second);
+    else store16(p, first, n), store16(q, second, n);
 }
 static inline void vf64_load2_f64(const pe_f64 *p, vf64 *a, vf64 *b, size_t n) {
     vf64 lo = vf64_load_f64(p, 2 * n), hi = n > 2 ? vf64_load_f64(p + 4, 2 * n - 4) : _mm256_setzero_pd();
     *a = _mm256_unpacklo_pd(lo, hi), *b = _mm256_unpackhi_pd(lo, hi);
 }
-static inline void vf64_store2_f64(pe_f64 *p, vf64 a, vf64 b, size_t n) {
-    vf64_store_f64(p, _mm256_unpacklo_pd(a, b), 2 * n);
-    if (n > 2) vf64_store_f64(p + 4, _mm256_unpackhi_pd(a, b), 2 * n - 4);
+static inline void vf64_store2_f64(pe_f64 *p, vf64 a, vf64 b, size_t n, const bool stream) {
+    vf64 lo = _mm256_unpacklo_pd(a, b), hi = _mm256_unpackhi_pd(a, b);
+    if (stream) {
+        vf64_stream_f64(p, lo), vf64_stream_f64(p + 4, hi);
+        return;
+    }
+    vf64_store_f64(p, lo, 2 * n);
+    if (n > 2) vf64_store_f64(p + 4, hi, 2 * n - 4);
 }
 
 /* four doubles rounded once to S, as bits in 32-bit lanes (f64: as they are) */
@@ -211,14 +234,9 @@ static inline void vb_f16_stream2(uint16_t *p, __m128i a, __m128i b) {
 #define vb_bf16_stream2 vb_f16_stream2
 #define vb_f64_store vf64_store_f64
 static inline void vb_f64_store2(pe_f64 *p, vf64 a, vf64 b, size_t n) {
-    vf64_store2_f64(p, vf64_paired_f64(a), vf64_paired_f64(b), n);
-}
-/* NumPy aligns to 16 bytes, so streams are 16 bytes wide; the write-combining buffer joins them */
-static inline void vb_f64_stream(pe_f64 *p, vf64 v) {
-    _mm_stream_pd(p, _mm256_castpd256_pd128(v)), _mm_stream_pd(p + 2, _mm256_extractf128_pd(v, 1));
+    vf64_store2_f64(p, vf64_paired_f64(a), vf64_paired_f64(b), n, false);
 }
 static inline void vb_f64_stream2(pe_f64 *p, vf64 a, vf64 b) {
-    vf64 l = _mm256_unpacklo_pd(a, b), h = _mm256_unpackhi_pd(a, b);
-    _mm_stream_pd(p, _mm256_castpd256_pd128(l)), _mm_stream_pd(p + 2, _mm256_castpd256_pd128(h));
-    _mm_stream_pd(p + 4, _mm256_extractf128_pd(l, 1)), _mm_stream_pd(p + 6, _mm256_extractf128_pd(h, 1));
+    vf64_store2_f64(p, vf64_paired_f64(a), vf64_paired_f64(b), 4, true);
 }
+#define vb_f64_stream vf64_stream_f64

@@ -38,26 +38,28 @@ static inline vf64 vu64_as_f64(vu64 a) { /* the same bits */
     return v;
 }
 
-#define PE_SCALAR_IO(C, S, FROM, TO)                                                         \
-    static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) {                          \
-        (void)n;                                                                             \
-        return FROM(*p);                                                                     \
-    }                                                                                        \
-    static inline void v##C##_store_##S(pe_##S *p, v##C v, size_t n) {                       \
-        (void)n;                                                                             \
-        *p = TO(v);                                                                          \
-    }                                                                                        \
-    static inline void v##C##_store_at_##S(pe_##S *p, pe_##S *q, v##C a, v##C b, size_t n) { \
-        v##C##_store_##S(p, a, n), v##C##_store_##S(q, b, n);                                \
-    }                                                                                        \
-    static inline v##C v##C##_paired_##S(v##C v) { return v; }                               \
-    static inline void v##C##_load2_##S(const pe_##S *p, v##C *a, v##C *b, size_t n) {       \
-        (void)n;                                                                             \
-        *a = FROM(p[0]), *b = FROM(p[1]);                                                    \
-    }                                                                                        \
-    static inline void v##C##_store2_##S(pe_##S *p, v##C a, v##C b, size_t n) {              \
-        (void)n;                                                                             \
-        p[0] = TO(a), p[1] = TO(b);                                                          \
+#define PE_SCALAR_IO(C, S, FROM, TO)                                                                      \
+    static inline v##C v##C##_load_##S(const pe_##S *p, size_t n) {                                       \
+        (void)n;                                                                                          \
+        return FROM(*p);                                                                                  \
+    }                                                                                                     \
+    static inline void v##C##_store_##S(pe_##S *p, v##C v, size_t n) {                                    \
+        (void)n;                                                                                          \
+        *p = TO(v);                                                                                       \
+    }                                                                                                     \
+    static inline void v##C##_stream_##S(pe_##S *p, v##C v) { *p = TO(v); }                               \
+    static inline void v##C##_store_at_##S(pe_##S *p, pe_##S *q, v##C a, v##C b, size_t n, bool stream) { \
+        (void)n, (void)stream;                                                                            \
+        *p = TO(a), *q = TO(b);                                                                           \
+    }                                                                                                     \
+    static inline v##C v##C##_paired_##S(v##C v) { return v; }                                            \
+    static inline void v##C##_load2_##S(const pe_##S *p, v##C *a, v##C *b, size_t n) {                    \
+        (void)n;                                                                                          \
+        *a = FROM(p[0]), *b = FROM(p[1]);                                                                 \
+    }                                                                                                     \
+    static inline void v##C##_store2_##S(pe_##S *p, v##C a, v##C b, size_t n, bool stream) {              \
+        (void)n, (void)stream;                                                                            \
+        p[0] = TO(a), p[1] = TO(b);                                                                       \
     }
 PE_SCALAR_IO(f32, f16, pe_f16_to_f32, pe_f32_to_f16)
 PE_SCALAR_IO(f32, bf16, pe_bf16_to_f32, pe_f32_to_bf16)

@@ -92,7 +92,7 @@ static void sums(const format *f) {
                 table[i] = (uint16_t)((x[i] & 0xffff << f->mantissa) - (down << f->mantissa)) ^
                            (uint16_t)(random64() & 0x8001);
             }
-            pe_rows r = {(char *)x, (char *)table, (char *)out, 0, 0, 0, 1};
+            pe_rows r = {(char *)x, (char *)table, (char *)out, 0, 0, 0, 1, false};
             k->add[f->type](&r, n);
             for (size_t i = 0; i < n; i++) {
                 float sum = f->widen(x[i]) + f->widen(table[i]);

@@ -88,7 +88,9 @@ typedef struct {
 } row_job;
 static row_job rows_new(pe_dtype t, size_t n, pe_dtype table_type, size_t m) {
     row_job j;
-    size_t item = pe_itemsize(t), count = 1 + random_below(4), gap = random_below(3) * item;
+    size_t item = pe_itemsize(t), count = 1 + random_below(4);
+    bool stream = n * item % 32 == 0 && random_below(2);
+    size_t gap = random_below(3) * (stream ? 16 : item);
     size_t bytes = (count - 1) * (n * item + gap) + n * item;
     bool shared = random_below(2);
     j.x = exact_new(bytes, odd(t));
@@ -97,12 +99,12 @@ static row_job rows_new(pe_dtype t, size_t n, pe_dtype table_type, size_t m) {
     uint32_t *table = (uint32_t *)j.table.at; /* as rotors.c makes them */
     for (size_t i = 0; table_type == PE_F32 && i < j.table.bytes / 4; i++)
         if ((table[i] & 0x7fffffff) > 0x7f800000) table[i] = 0xffc00000;
-    size_t skip = odd(t);
+    size_t skip = stream ? 0 : odd(t);
     for (int i = 0; i < 2; i++) {
         j.out[i] = exact_new(bytes, skip);
         ptrdiff_t row = (ptrdiff_t)(n * item + gap), table_row = shared ? 0 : (ptrdiff_t)(m * pe_itemsize(table_type));
-        j.rows[i] = (pe_rows){j.x.at, j.table.at, j.out[i].at, row, row, table_row, count};
-        if (i == 1 && random_below(2)) { /* in place */
+        j.rows[i] = (pe_rows){j.x.at, j.table.at, j.out[i].at, row, row, table_row, count, stream};
+        if (i == 1 && !stream && random_below(2)) { /* in place */
             memcpy(j.out[1].at, j.x.at, bytes);
             for (size_t r = 0; r + 1 < count; r++) memset(j.out[1].at + n * item + r * (n * item + gap), GUARD, gap);
             j.rows[1].x = j.out[1].at;

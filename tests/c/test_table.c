@@ -156,7 +156,7 @@ static void apply_case(const pe_kernels *k, pe_dtype t) {
             memcpy(got + c * item, to + (ptrdiff_t)c * out_axes[outer].step, item);
         }
         pe_table_rows(&table, p, p + 1, sines, 0, false, one);
-        pe_rope_rows(&rope, &(pe_rows){a, sines, b, 0, 0, 0, 1});
+        pe_rope_rows(&rope, &(pe_rows){a, sines, b, 0, 0, 0, 1, false});
         size_t at = first_difference(b, got, dim, t);
         CHECK(at == dim, "rope_%s_%s: row %zu of %zu (position %zu), channel %zu of %zu", test_dtypes[t], k->isa, r,
               rows, p, at, dim);
