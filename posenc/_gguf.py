@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ._args import fail
+from ._fields import show
 from ._models import MODELS, Model
 from .sinusoidal import Layout
 
@@ -29,6 +30,9 @@ NAMES = {
     "rope_scaling.factor": "rope.scaling.factor",
     "rope_scaling.original_max_position_embeddings": "rope.scaling.original_context_length",
     "rope_scaling.attention_factor": "rope.scaling.attn_factor",
+    "rope_scaling.attn_factor": "rope.scaling.attn_factor",
+    "rope_scaling.long_factor": "rope_factors_long.weight or rope_freqs.weight",
+    "rope_scaling.short_factor": "rope_factors_short.weight or rope_freqs.weight",
     "rope_scaling.beta_fast": "rope.scaling.yarn_beta_fast",
     "rope_scaling.beta_slow": "rope.scaling.yarn_beta_slow",
     "rope_scaling.llama_4_scaling_beta": "attention.temperature_scale",
@@ -124,7 +128,7 @@ def read_gguf(fn: str, path: Path) -> tuple[dict[str, Any], Model]:
     name = _INTERLEAVED.get(str(arch)) or _HALF.get(str(arch))
     if name is None:
         known = ", ".join([*_INTERLEAVED, *_HALF])
-        fail(ValueError, fn, "general.architecture", f"must be one of {known}", repr(arch))
+        fail(ValueError, fn, "general.architecture", f"must be one of {known}", show(arch))
     own = {key.removeprefix(f"{arch}."): value for key, value in meta.items()}
     if name == "olmo2" and own.get("attention.sliding_window"):
         name = "olmo3"
@@ -186,7 +190,7 @@ def _config(
         config["sliding_window_pattern"] = pattern
     config["rope_scaling"] = _scaling(fn, name, own, tensors)
     if name == "gemma4":
-        _by_window(config, own)
+        _by_window(fn, config, own)
     if name == "ministral3":
         config["rope_scaling"]["llama_4_scaling_beta"] = own.get("attention.temperature_scale")
     if sections := _sections(own):
@@ -200,7 +204,7 @@ def _sections(own: dict[str, Any]) -> list[Any] | None:
     return given[:3] if isinstance(given, list) and any(given) else None
 
 
-def _by_window(config: dict[str, Any], own: dict[str, Any]) -> None:
+def _by_window(fn: str, config: dict[str, Any], own: dict[str, Any]) -> None:
     """Gemma 4: heads, bases and factors are those of full attention, others for windows."""
     scaling = config["rope_scaling"]
     factors = scaling.get("long_factor")
@@ -209,12 +213,14 @@ def _by_window(config: dict[str, Any], own: dict[str, Any]) -> None:
         scaling = {"rope_type": "proportional", "partial_rotary_factor": turning}
     local = own.get("attention.key_length_swa", config["head_dim"])
     width = own.get("rope.dimension_count_swa", local)
-    share = width / local if type(local) is type(width) is int and local else 1.0
+    if not (type(local) is type(width) is int and 0 < width <= local):
+        wanted = f"must be from 1 to {show(local)}"
+        fail(ValueError, fn, "rope.dimension_count_swa", wanted, show(width))
     config["rope_scaling"] = {
         "full_attention": {**scaling, "rope_theta": config.pop("rope_theta")},
         "sliding_attention": {
             "rope_theta": own.get("rope.freq_base_swa", 10000.0),
-            "partial_rotary_factor": share,
+            "partial_rotary_factor": width / local,
         },
     }
     config |= {"global_head_dim": config["head_dim"], "head_dim": local}
@@ -229,31 +235,37 @@ def _scaling(fn: str, name: str, own: dict[str, Any], tensors: dict[str, Any]) -
     }
     for key in ("yarn_ext_factor", "yarn_attn_factor"):
         if scaling.get(key, 1.0) not in (1.0, -1.0):
-            fail(ValueError, fn, f"rope.scaling.{key}", "must be 1", scaling[key])
+            fail(ValueError, fn, f"rope.scaling.{key}", "must be 1", show(scaling[key]))
     if scaling.get("alpha"):
-        fail(ValueError, fn, "rope.scaling.alpha", "must be 0", scaling["alpha"])
+        fail(ValueError, fn, "rope.scaling.alpha", "must be 0", show(scaling["alpha"]))
     trained = scaling.get("original_context_length", own.get("context_length"))
     result: dict[str, Any] = {"original_max_position_embeddings": trained}
     long, short = (tensors.get(f"rope_factors_{which}.weight") for which in ("long", "short"))
     own_factors = tensors.get("rope_freqs.weight")
     if long is not None and short is not None:
-        attention = scaling.get("attn_factor")
-        result |= {"rope_type": "longrope", "attention_factor": attention}
+        result |= {"rope_type": "longrope", "attention_factor": scaling.get("attn_factor")}
         result |= {"long_factor": long.tolist(), "short_factor": short.tolist()}
         return result
+    kind = scaling.get("type", "linear")
+    attention = scaling.get("attn_factor")
+    if attention not in (None, 1.0) and (own_factors is not None or kind != "yarn"):
+        fail(ValueError, fn, "rope.scaling.attn_factor", "must be 1", show(attention))
     if own_factors is not None:  # what a Llama 3 has been converted to
         result |= {"rope_type": "longrope", "attention_factor": 1.0}
         return result | dict.fromkeys(("long_factor", "short_factor"), own_factors.tolist())
     factor = scaling.get("factor", own.get("rope.scale_linear", 0.0))
-    kind = scaling.get("type", "linear")
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
         return {"rope_type": "default"}
     if kind != "yarn":
         return {"rope_type": kind, "factor": factor}
-    result |= {"rope_type": "yarn", "factor": factor}
+    result |= {"rope_type": "yarn", "factor": factor, "attn_factor": attention}
     result |= {key: scaling.get(f"yarn_{key}") for key in ("beta_fast", "beta_slow")}
-    if scaling.get("yarn_log_multiplier"):
-        all_dim = float(scaling["yarn_log_multiplier"]) * 10
+    weight = scaling.get("yarn_log_multiplier")
+    if weight:
+        if not isinstance(weight, (int, float)):
+            key = "rope.scaling.yarn_log_multiplier"
+            fail(ValueError, fn, key, "must be a number", show(weight))
+        all_dim = weight * 10.0
         result |= {"mscale_all_dim": all_dim, "mscale": all_dim if MODELS[name].mla else 1.0}
     if name == "gpt_oss":
         result["truncate"] = False  # as the model was trained; no key says so

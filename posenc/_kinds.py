@@ -24,6 +24,7 @@ _ALIASES = (
     ("layer_types", "layers_block_type"),
 )
 _PADDED = ("layer_types", "rope_theta", "partial_rotary_factors")  # by layers that only predict
+_ALIKE = ("rope_scaling", "rope_parameters", "rotary_dim")  # in all layers
 _KINDS = ("full_attention", "sliding_attention")
 _SPELLINGS = {"attention": _KINDS[0], "mamba": "linear_attention"}  # older ones, of layers
 IDLE = ("linear_attention", "conv", "recurrent", "mlp", "moe")  # layers without attention
@@ -107,6 +108,10 @@ class Layers:
                 self.fields.wrong("per_layer_config", wanted, key if value else value)
                 return {}
             result[int(layer)] = value
+            for name in (self.model.base[0], self.model.part[0], *_ALIKE):
+                if value.get(name) is not None:
+                    where = f"per_layer_config.{int(layer)}.{name}"
+                    self.fields.wrong(where, "must not differ by layer", value[name])
         return result
 
     def _layer_types(self) -> list[str]:
@@ -172,7 +177,9 @@ class Layers:
             return [(count - 1 - i) % 4 > 0 for i in range(count)]
         if model.nope != "listed":
             return [True]
-        given = self._each("no_rope_layers", "of 0 or 1") if fields.get("no_rope_layers") else None
+        given = (
+            self._each("no_rope_layers", "flags, 0 or 1") if fields.get("no_rope_layers") else None
+        )
         if given is None:
             interval = fields.integer("no_rope_layer_interval", most=_MOST_LAYERS) or 1
             return [True] * (interval - 1) + [False]

@@ -138,19 +138,22 @@ class Reader(Layers):
         return base if ratio is None else base * ratio, self.fields.named(key)
 
     def _head_dim(self, layer_type: str, layer: int) -> tuple[int, str]:
-        """The width of a head, 0 if it is wrong, and the key that it is from."""
-        model, fields, own = self.model, self.fields, self.own.get(layer, {})
+        """The width of a head, 0 if it is wrong, and the name of the key that it is from."""
+        model, fields = self.model, self.fields
+        own = fields.inner(f"per_layer_config.{layer}", self.own.get(layer, {}))
         keys = ["qk_rope_head_dim"] if model.mla else ["head_dim"]
         no_own = fields.get("per_layer_config") is None
         if layer_type == "full_attention" and "global_head_dim" in model.defaults and no_own:
             keys.insert(0, "global_head_dim")
-        if own:
-            fields = fields.inner("", {**fields.values, **own})
         for key in keys:
-            width = fields.integer(key, most=_WIDEST)
+            source = fields if own.get(key) is None else own
+            width = source.integer(key, most=_WIDEST)
             if width is not None:
-                return width, key
-        hidden, heads = fields.integer("hidden_size"), fields.integer("num_attention_heads")
+                return width, source.named(key)
+        hidden, heads = (
+            (fields if own.get(key) is None else own).integer(key)
+            for key in ("hidden_size", "num_attention_heads")
+        )
         if model.wide:
             fields.missing("attention_head_dim")
         elif hidden is None or heads is None:
@@ -162,7 +165,7 @@ class Reader(Layers):
         elif hidden // heads > _WIDEST:
             fields.wrong("hidden_size", f"must make heads of at most {_WIDEST}", hidden // heads)
         else:
-            return hidden // heads, "hidden_size"
+            return hidden // heads, fields.named("hidden_size")
         return 0, ""
 
     def _width(
@@ -207,9 +210,9 @@ class Reader(Layers):
             self.fields.problems.append(f"{key}: {wanted}, got {width}")
         else:
             wanted = "must be even" if part == 1 else f"must be so that {part:g} of it is even"
-            if head_key == "hidden_size":
+            if head_key == self.fields.named("hidden_size"):
                 wanted = wanted.replace("must be", "must make heads whose width is")
-            self.fields.wrong(head_key, wanted, head_dim)
+            self.fields.problems.append(f"{head_key}: {wanted}, got {head_dim}")
         return 0, head_dim, entry
 
     def _part(self, layer: int, inner: Fields) -> tuple[float, str]:

@@ -652,7 +652,7 @@ def test_describe_all_kinds_of_layers():
         ),
         (
             {"model_type": "smollm3", "head_dim": 8, "no_rope_layers": [1] * 10**6},
-            "no_rope_layers: must be from 1 to 1024 of 0 or 1",
+            "no_rope_layers: must be from 1 to 1024 flags, 0 or 1, got list of 1000000",
         ),
         (
             {"model_type": "smollm3", "head_dim": 8, "no_rope_layers": [1, 2]},
@@ -1067,6 +1067,9 @@ def test_gguf_factors_are_explained(tmp_path):
     assert lines[0] == "method            longrope, a divisor for each pair, the same at any length"
     assert lines[2] == "length            131072 in the config"
     assert "pairs             30 kept, 34 divided" in lines
+    path = write_gguf(tmp_path / "b.gguf", "llama", SIZES, {"rope_freqs.weight": factors[1:]})
+    with pytest.raises(ValueError, match=r"rope_freqs\.weight: must be 64 numbers, got list of 63"):
+        plan_from_config(path)
 
 
 def test_gguf_yarn(tmp_path):
@@ -1078,6 +1081,9 @@ def test_gguf_yarn(tmp_path):
     keys = {**SIZES, "rope.freq_base": 1e6, "attention.key_length": 128, **scaling}
     plan = plan_from_config(write_gguf(tmp_path / "a.gguf", "qwen2", keys))
     assert same(plan, plan_from_config(CONFIGS / "qwen2.5-yarn.json"))
+    keys["rope.scaling.attn_factor"] = 0.5  # times the temperature
+    plan = plan_from_config(write_gguf(tmp_path / "c.gguf", "qwen2", keys))
+    assert plan.attention_factor == pytest.approx(1.138629436112 / 2, rel=1e-12)
     keys["rope.scaling.yarn_ext_factor"] = 0.5
     with pytest.raises(ValueError, match="rope.scaling.yarn_ext_factor: must be 1, got 0.5"):
         plan_from_config(write_gguf(tmp_path / "b.gguf", "qwen2", keys))
@@ -1250,6 +1256,19 @@ def test_gguf_without_rotary_embedding(tmp_path):
         ),
         ({"rope.scaling.type": "magic"}, "rope.scaling.type: must be one of .*, got 'magic'"),
         ({"rope.dimension_sections": [1, 2, 3, 0]}, "rope.dimension_sections: must add up to 64"),
+        ({"rope.scaling.attn_factor": 2.0}, "rope.scaling.attn_factor: must be 1, got 2.0"),
+        (
+            {"rope.scaling.type": "yarn", "rope.scaling.yarn_log_multiplier": "a"},
+            "rope.scaling.yarn_log_multiplier: must be a number, got 'a'",
+        ),
+        (
+            {
+                "rope.scaling.type": "yarn",
+                "rope.scaling.factor": 4.0,
+                "rope.scaling.attn_factor": -1.0,
+            },
+            "rope.scaling.attn_factor: must be a finite number above 0, got -1",
+        ),
     ],
 )
 def test_gguf_errors_name_its_own_keys(tmp_path, keys, message):
@@ -1475,6 +1494,16 @@ def test_heads_of_single_layers():
     for wrong in ([], {"a": {}}, {"05": 5}, {-1: {}}, {"10000": {}}):
         with pytest.raises(ValueError, match="per_layer_config: must "):
             plan_from_config({**config, "per_layer_config": wrong}, layer=5)
+    for key, value, message in (
+        ("head_dim", "a", "must be an integer, got 'a'"),
+        ("head_dim", 7, "must be even, got 7"),
+        ("rope_theta", 1e6, "must not differ by layer, got 1000000.0"),
+        ("partial_rotary_factor", 0.5, "must not differ by layer, got 0.5"),
+        ("rope_parameters", {"a": 1}, "must not differ by layer, got dict of 1"),
+    ):
+        with pytest.raises(ValueError) as error:
+            plan_from_config({**config, "per_layer_config": {"05": {key: value}}}, layer=5)
+        assert str(error.value) == f"plan_from_config: per_layer_config.5.{key}: {message}"
 
 
 def test_dense_layers_of_cohere2_moe():
