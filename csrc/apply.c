@@ -61,13 +61,15 @@ size_t pe_apply_units(pe_apply *a) {
     return a->chunks * a->parts;
 }
 
-bool pe_apply_join(pe_apply *a, pe_apply *b) {
-    if (a->chunked != b->chunked) return false;
+size_t pe_apply_join(pe_apply *a, pe_apply *b) {
+    if (a->chunked != b->chunked) return 0;
     for (int i = 0; i <= a->chunked; i++)
-        if (a->loops[i].n != b->loops[i].n || a->loops[i].pos != b->loops[i].pos) return false;
-    b->chunk = a->chunk, b->chunks = a->chunks, b->parts = a->parts;
+        if (a->loops[i].n != b->loops[i].n || a->loops[i].pos != b->loops[i].pos) return 0;
+    size_t chunk = a->chunk < b->chunk ? a->chunk : b->chunk, parts = a->parts > b->parts ? a->parts : b->parts;
+    if (b->chunk < a->chunk) a->chunks = b->chunks;
+    a->chunk = b->chunk = chunk, a->parts = b->parts = parts, b->chunks = a->chunks;
     a->also = b;
-    return true;
+    return a->chunks * parts;
 }
 
 static size_t round_up(size_t n) { return (n + 63) / 64 * 64; }
@@ -115,14 +117,14 @@ static void walk(const pe_apply *a, const pe_loop *loops, int n, pe_rows r, char
     }
 }
 
-/* part `part` of chunk `chunk`: where its rows start, its loops (how many is returned, 0: the part is empty), the first
- * position */
-static int place(const pe_apply *a, size_t chunk, size_t part, pe_rows *r, pe_loop *loops, size_t *first) {
+/* Part `part` of chunk `chunk`: the first position and how many, where its rows start, its loops; how many of these is
+ * returned, 0: the part is empty. */
+static int place(const pe_apply *a, size_t chunk, size_t part, pe_rows *r, pe_loop *loops, size_t *first,
+                 size_t *rows) {
     int n = 0;
     *r = (pe_rows){a->x, NULL, a->out, 0, 0, 0, 1, a->stream};
-    *first = 0;
-    if (part > 0 && a->split < 0) return 0;
-    for (int i = a->chunked; i >= 0; i--) {              /* where the chunk starts */
+    *first = 0, *rows = 1;
+    for (int i = a->chunked; i >= 0; i--) { /* where the chunk starts */
         const pe_loop *l = &a->loops[i];
         size_t steps = i == a->chunked ? (l->n + a->chunk - 1) / a->chunk : l->n;
         size_t at = chunk % steps * (i == a->chunked ? a->chunk : 1);
@@ -130,9 +132,10 @@ static int place(const pe_apply *a, size_t chunk, size_t part, pe_rows *r, pe_lo
         *first += at * l->pos, r->x += (ptrdiff_t)at * l->x, r->out += (ptrdiff_t)at * l->out;
         if (i == a->chunked) {
             loops[n] = *l;
-            loops[n++].n = l->n - at < a->chunk ? l->n - at : a->chunk;
+            *rows = loops[n++].n = l->n - at < a->chunk ? l->n - at : a->chunk;
         }
     }
+    if (part > 0 && a->split < 0) return 0;
     for (int i = a->chunked + 1; i < a->nloops; i++) {   /* the others, the smallest step last */
         pe_loop l = a->loops[i];
         if (i == a->split) {
@@ -157,14 +160,10 @@ void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work) {
         for (const pe_apply *t = a; t; t = t->also) {
             pe_rows r;
             pe_loop loops[PE_MAX_LOOPS + 1];
-            int n = place(t, chunk, part, &r, loops, &first);
-            if (made != chunk) {
-                size_t rows = 1;
-                for (int i = 0; i < n; i++)
-                    if (loops[i].pos) rows = loops[i].n;
-                a->make(a->maker, first, first + rows, table, (ptrdiff_t)a->table_row, work);
-                made = chunk;
-            }
+            size_t rows;
+            int n = place(t, chunk, part, &r, loops, &first, &rows);
+            if (made != chunk) a->make(a->maker, first, first + rows, table, (ptrdiff_t)a->table_row, work);
+            made = chunk;
             r.table = table;
             if (n > 0) walk(t, loops, n, r, scratch);
         }

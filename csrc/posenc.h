@@ -235,8 +235,8 @@ void pe_apply_init(pe_apply *a, pe_make_fn *make, const void *maker, pe_rows_fn 
  * a megabyte. Units are independent. */
 enum { PE_CHUNK = 256 };
 size_t pe_apply_units(pe_apply *a);
-/* After pe_apply_units of both: whether b, whose table is the same, is done with a from now on. */
-bool pe_apply_join(pe_apply *a, pe_apply *b);
+/* After pe_apply_units of both: has b, whose table is the same, done with a, and returns the units of both; 0: it cannot. */
+size_t pe_apply_join(pe_apply *a, pe_apply *b);
 size_t pe_apply_work(const pe_apply *a);
 void pe_apply_run(const pe_apply *a, size_t begin, size_t end, void *work);
 

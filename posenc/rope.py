@@ -179,7 +179,7 @@ def rope(
     Sines and cosines, times the attention factor, are correctly rounded (float32 for the narrow
     dtypes); the error of the result is below 2 ulp of the norm of its pair, in float64 with xPos
     below 5. Bits do not depend on the CPU, the number of threads, or how rows are grouped into
-    calls.
+    calls; but which NaN comes of a NaN may.
 
     References
     ----------

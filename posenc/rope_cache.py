@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -157,7 +158,7 @@ def apply_rope(
         table = _real(fn, name, value)
         if table.ndim == 0:
             fail(ValueError, fn, name, "must have at least one axis", 0)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             tables.append(table.astype(np.float64 if wide else np.float32, copy=False))
     if tables[0].shape != tables[1].shape:
         wanted = f"must have the shape of cos, {tables[0].shape}"
@@ -307,17 +308,21 @@ def rope_shift(
         fail(TypeError, fn, "k", "must be an array", type(k).__name__)
     if delta is None:
         fail(TypeError, fn, "delta", "must be one or more numbers", "None")
-    last = _plan(fn, plan)
+    keys = _plan(fn, plan).for_keys()
     steps: list[tuple[Any, Any, bool]] = []  # parts of a plan, positions, whether to turn back
     if to is not None:
         if not isinstance(to, RopePlan):
             fail(TypeError, fn, "to", "must be a RopePlan", type(to).__name__)
-        last = to
+        keys, center = to.for_keys(), keys.center
         steps = list(_between(fn, plan, to, positions))
+        if keys.center != center:  # the same for keys everywhere
+            steps += _fading(keys, center - keys.center, k.dtype)
     elif positions is not None:
         fail(ValueError, fn, "positions", "go with `to` only", "no `to`")
-    keys = last.for_keys()
     turns, axis, *channels, _, decay, _ = keys._parts
+    fading = _fading(keys, delta, k.dtype) if decay is not None else []
+    if len(fading) > 1:  # too far for one step
+        steps, decay = steps + fading, None
     steps.append(((turns, axis, *channels, 1.0, decay, 0.0), delta, False))
     target = k if out is None else out
     for run in (False, True):  # first all checks
@@ -335,6 +340,23 @@ def rope_shift(
 
 def _same(a: Array | None, b: Array | None) -> bool:
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+def _fading(
+    keys: RopePlan, distance: Any, dtype: np.dtype[Any]
+) -> list[tuple[tuple[Any, ...], Any, bool]]:
+    """What multiplies keys of xPos as a move does, in steps whose exponents the dtype can hold."""
+    assert keys.decay is not None
+    limit = {"float16": 10.0, "float64": 690.0}.get(dtype.name, 80.0)
+    try:
+        far = float(np.abs(np.asarray(distance, np.float64)).max(initial=0))
+    except (TypeError, ValueError):  # the core says what is wrong with it
+        return []
+    ratio = far * float(np.abs(keys.decay).max()) / limit
+    count = math.ceil(min(ratio, 64.0)) if ratio > 1 else 1
+    still = pack_turns([Fraction(0)] * len(keys.decay))
+    step = distance if count == 1 else np.asarray(distance, np.float64) / count
+    return [((still, None, *keys._parts[2:5], 1.0, keys._parts[6], 0.0), step, False)] * count
 
 
 def _between(
@@ -359,6 +381,3 @@ def _between(
             parts = (pack_turns(turns), to._parts[1], *channels, factor, None, 0.0)
             yield parts, positions, sign < 0
             ratio = 1.0
-    if old.center != new.center:  # the same for keys everywhere
-        still = pack_turns([Fraction(0)] * len(change))
-        yield (still, None, *channels, 1.0, new._parts[6], 0.0), old.center - new.center, False

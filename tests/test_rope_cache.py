@@ -1078,3 +1078,57 @@ def test_shifted_keys_of_xpos_by_either_plan(delta):
         np.testing.assert_allclose(rope_shift(keys, delta, plan=given), right, rtol=0, atol=1e-14)
     with pytest.raises(ValueError, match="^rope_qk: plan: must be that of the queries"):
         rope_qk(x, x, plan=plan.for_keys())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start", "end", "at"),
+    [
+        (np.float32, 0.0, 60_000.0, 30_000),
+        (np.float16, 0.0, 6000.0, 3000),
+        (BFLOAT16, 60_000.0, 0.0, 30_500),
+        (np.float64, 0.0, 500_000.0, 250_000),
+    ],
+)
+def test_a_centre_moved_further_than_one_step(dtype, start, end, at):
+    """Between two centres that are both in reach of the key, further than the exponents are."""
+    old, new = xpos_plan(8, center=start), xpos_plan(8, center=end)
+    k = some((1, 8), dtype, 5)
+    right = rope(k, [at], plan=new.for_keys()).astype(np.float64)
+    moved = rope_shift(rope(k, [at], plan=old.for_keys()), 0, plan=old, to=new).astype(np.float64)
+    assert np.abs(moved / right - 1).max() < 64 * EPS[np.dtype(dtype).name] * (
+        16 if dtype == np.float64 else 1
+    )
+
+
+def test_a_long_way_of_fading_keys():
+    plan = xpos_plan(8, center=40_000.0)
+    x = some((3, 8), np.float32)
+    p = np.array([60_000, 61_000, 59_000])
+    right = rope(x, p - 40_000, plan=plan.for_keys())
+    for delta in (-40_000, -40_000.0, [-40_000] * 3):
+        keys = rope(x, p, plan=plan.for_keys())
+        np.testing.assert_allclose(rope_shift(keys, delta, plan=plan), right, rtol=3e-5)
+    for bad in ("1", [1, 2], [math.nan] * 3, None, [[1] * 3] * 3):
+        keys = rope(x, p, plan=plan.for_keys())
+        before = keys.copy()
+        with pytest.raises((TypeError, ValueError), match="^rope_shift: delta: "):
+            rope_shift(keys, bad, plan=plan)
+        assert_bits(keys, before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_small_query_beside_many_keys(threads):
+    """More parts of keys than of queries, and the other way round."""
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        few, many = some((1, 1, 64), np.float32), some((40_000, 1, 64), np.float32, 2)
+        for q, k in ((few, many), (many, few), (some((3, 1, 64), np.float32), many)):
+            for a, b in zip(rope_qk(q, k, offset=9), two_ropes(q, k, offset=9), strict=True):
+                assert_bits(a, b)
+        few, many = some((1, 200, 64), np.float32), some((300, 200, 64), np.float32, 2)
+        for q, k in ((few, many), (many, few)):
+            for a, b in zip(rope_qk(q, k), two_ropes(q, k), strict=True):
+                assert_bits(a, b)
+    finally:
+        set_num_threads(before)

@@ -3,7 +3,7 @@
  * planes S C s c: sine and cosine, high parts, then low parts. PE(p + k) = R(k) PE(p) is the product of rotors. */
 
 /* An angle in turns, as a quarter and theta, |theta| <= 1/8: sine and cosine of the quarter are 0, 1 or -1; theta is
- * exact to 2^-116. (An integer below 2^52, or'ed into the bits of 2^52, is that sum; 2^84 takes multiples of 2^32.) */
+ * exact to 2^-110. (An integer below 2^52, or'ed into the bits of 2^52, is that sum; 2^84 takes multiples of 2^32.) */
 static inline dd split_phase(const uint64_t *phase, vf64 *sine, vf64 *cosine) {
     vu64 hi = vu64_load(phase), lo = vu64_load(phase + PE_TILE), q = vu64_add(hi, vu64_set1(1ull << 61));
     vu64 odd = vu64_and(vu64_shr(q, 62), vu64_set1(1)), even = vu64_add(odd, vu64_set1(-1ull)); /* 0 or all ones */

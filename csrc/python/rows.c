@@ -198,8 +198,8 @@ static size_t bytes_of(const pe_apply *a) {
 
 int pe_apply_all(pe_state *s, pe_apply *job, pe_apply *also) {
     size_t units = pe_apply_units(job), more = also ? pe_apply_units(also) : 0, bytes = bytes_of(job);
-    bool joined = units && more && pe_apply_join(job, also);
-    if (joined) bytes += bytes_of(also);
+    size_t joined = units && more ? pe_apply_join(job, also) : 0;
+    if (joined) units = joined, bytes += bytes_of(also);
     if (pe_run(s, run_units, job, units, bytes / (units ? units : 1), pe_apply_work(job)) < 0) return -1;
     return more && !joined ? pe_apply_all(s, also, NULL) : 0;
 }
