@@ -10,8 +10,8 @@
     VEC first = inverse ? V(add)(ac, bs) : V(sub)(ac, bs), second = inverse ? V(sub)(bc, as) : V(add)(bc, as)
 
 /* n pairs from the k-th on */
-static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t pairs, size_t k, size_t n,
-                                     STORAGE *out, const bool half, const bool inverse, const bool stream) {
+INLINE void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t pairs, size_t k, size_t n, STORAGE *out,
+                              const bool half, const bool inverse, const bool stream) {
     VEC a, b, s = PE_CAT(V(load_), C, )(sn + k, n), c = PE_CAT(V(load_), C, )(sn + pairs + k, n);
     if (half) a = LOAD(x + k, n), b = LOAD(x + pairs + k, n);
     else LOAD2(x + 2 * k, &a, &b, n), s = PAIRED(s), c = PAIRED(c);
@@ -20,8 +20,7 @@ static inline void KERNEL(rope_part)(const STORAGE *x, const COMPUTE *sn, size_t
     else STORE2(out + 2 * k, u, v, n, stream);
 }
 
-static inline void KERNEL(rope_rows)(const pe_rows *r, size_t pairs, const bool half, const bool inverse,
-                                     const bool stream) {
+INLINE void KERNEL(rope_rows)(const pe_rows *r, size_t pairs, const bool half, const bool inverse, const bool stream) {
     const char *x_row = r->x, *table_row = r->table;
     char *out_row = r->out;
     for (size_t j = 0; j < r->rows; j++, x_row += r->x_row, table_row += r->table_row, out_row += r->out_row) {
@@ -35,7 +34,7 @@ static inline void KERNEL(rope_rows)(const pe_rows *r, size_t pairs, const bool 
 }
 #undef PE_TURN
 
-static inline void KERNEL(rope_of_layout)(const pe_rows *r, size_t pairs, const bool half, bool inverse) {
+INLINE void KERNEL(rope_of_layout)(const pe_rows *r, size_t pairs, const bool half, bool inverse) {
     if (inverse && r->stream) KERNEL(rope_rows)(r, pairs, half, true, true);
     else if (inverse) KERNEL(rope_rows)(r, pairs, half, true, false);
     else if (r->stream) KERNEL(rope_rows)(r, pairs, half, false, true);

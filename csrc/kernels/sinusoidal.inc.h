@@ -47,9 +47,9 @@ static inline void rotate_f64(const double *a, const double *o, vf64 eps, interv
 #endif
 
 /* One row, with the choices that do not change within it as constants. Returns the suspects. */
-static inline size_t KERNEL(sinusoidal_row)(const double *anchor, const double *o, size_t n, STORAGE *first,
-                                            STORAGE *second, const bool pairs, const bool cos_first, const bool stream,
-                                            vf64 eps, uint32_t row, uint32_t *suspects) {
+INLINE size_t KERNEL(sinusoidal_row)(const double *anchor, const double *o, size_t n, STORAGE *first, STORAGE *second,
+                                     const bool pairs, const bool cos_first, const bool stream, vf64 eps, uint32_t row,
+                                     uint32_t *suspects) {
     size_t found = 0;
     STORAGE
     held[2][PE_TILE]; /* of two streams past the caches: in turn, some pages apart, they took three times as long */

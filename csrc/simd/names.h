@@ -7,6 +7,8 @@
 #define KERNEL(name) PE_INSTANCE(name, S)
 #define SHARED(name) PE_CAT(name, _, PE_ISA) /* a kernel that knows one dtype only */
 
+#define INLINE static inline __attribute__((always_inline)) /* for functions that take constants as arguments */
+
 #define STORAGE PE_CAT(pe_, S, )
 #define COMPUTE PE_CAT(pe_, C, )
 #define VEC PE_CAT(v, C, )                        /* a vector of C */

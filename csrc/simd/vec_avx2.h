@@ -71,8 +71,10 @@ static inline void store16(uint16_t *p, __m128i v, size_t n) {
 }
 static inline vf32 widen_f16(__m128i h) { return _mm256_cvtph_ps(h); }
 static inline __m128i narrow_f16(vf32 v) { return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT); }
-static inline vf32 widen_bf16(__m128i h) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+static inline vf32 widen_bf16(__m128i h) { /* zeros below each: one shuffle within the 128-bit halves */
+    __m256i up = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
+                                  -1, -1, 12, 13, -1, -1, 14, 15);
+    return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(h), up));
 }
 /* Rounded to the upper half of each 32-bit lane. The lower half of a NaN is 0: it is that of a bfloat16, or the one that
  * arithmetic makes up (rotors.c sees to tables of others), so rounding leaves it as it is. */
