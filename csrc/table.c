@@ -18,7 +18,9 @@ typedef struct {
     const pe_table *owner;           /* what the lists below belong to: a call with the same work space finds them, */
     size_t first;                    /* if its first tile is this one */
     enum { NOTHING, A_RUN, SCATTERED } holds; /* what offsets holds */
-    char unused[64 - sizeof(pe_table *) - sizeof(size_t) - sizeof(int)];
+    bool have_base;
+    pe_pos base_pos;                 /* where base stands */
+    char unused[64 - sizeof(pe_table *) - sizeof(size_t) - 2 * sizeof(int) - sizeof(pe_pos)];
     double offsets[PE_BLOCK][ROTOR]; /* R(0), R(1), ...: or rotors of scattered positions */
     double steps[STEPS][ROTOR];      /* R(0), R(block), R(2 block), ... */
     double gain[ROTOR];              /* R(0) times the factor over tile.scale */
@@ -35,8 +37,6 @@ typedef struct {
     double eps;                      /* see sinusoidal.inc.h */
     double hi, lo, scale; /* the factor over scale; of 53 bits this is a power of two above it, for `split` */
     const double *anchor; /* wants numbers up to 1 */
-    bool have_base;
-    pe_pos base_pos;
 } tile;
 
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
@@ -128,11 +128,11 @@ static void split_anchor(tile *w, const double *rotor) {
 static void make_anchor(tile *w, pe_pos p) {
     const pe_kernels *k = w->t->kernels;
     space *s = w->s;
-    __int128 ahead = signed_of(p) - signed_of(w->base_pos);
-    if (!w->have_base || ahead < 0 || ahead % PE_BLOCK || ahead / PE_BLOCK >= STEPS) {
+    __int128 ahead = signed_of(p) - signed_of(s->base_pos);
+    if (!s->have_base || ahead < 0 || ahead % PE_BLOCK || ahead / PE_BLOCK >= STEPS) {
         evaluate(w, p, k->sincos_dd, s->base);
         if (w->t->factor.by != 1) k->rotate(s->gain, s->base, 1, w->lanes, s->base);
-        w->have_base = true, w->base_pos = p, ahead = 0;
+        s->have_base = true, s->base_pos = p, ahead = 0;
     }
     k->rotate(s->base, s->steps[ahead / PE_BLOCK], 1, w->lanes, s->anchor);
     if (w->t->type == PE_F64) split_anchor(w, s->anchor);
@@ -218,9 +218,11 @@ void pe_table_rows(const pe_table *t, size_t begin, size_t end, char *out, ptrdi
     for (w.first = 0; w.first < t->pairs; w.first += PE_TILE) {
         w.n = min(PE_TILE, t->pairs - w.first);
         w.lanes = (w.n + 7) / 8 * 8;
-        w.have_base = false;
         gain(&w);
-        if (w.s->owner != t || w.s->first != w.first) w.s->owner = t, w.s->first = w.first, w.s->holds = NOTHING;
+        if (w.s->owner != t || w.s->first != w.first) {
+            w.s->owner = t, w.s->first = w.first;
+            w.s->holds = NOTHING, w.s->have_base = false;
+        }
         tile_rows(&w, begin, end, out, row_bytes, stream);
     }
     if (t->dim > 2 * t->pairs)
