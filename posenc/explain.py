@@ -157,6 +157,8 @@ def _length(notes: Mapping[str, Any]) -> str | None:
 
 def _channels(plan: RopePlan) -> str:
     of = f" of {plan.notes['head_dim']}" if plan.notes.get("head_dim") else ""
+    if not plan.rotary_dim:
+        return f"none{of}, {plan.layout} layout"
     last = plan.start + plan.rotary_dim - 1
     return f"{plan.start} to {last}{of} turn, {plan.layout} layout"
 

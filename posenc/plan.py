@@ -191,7 +191,7 @@ class RopePlan:
             object.__setattr__(self, name, value)
 
     def _note(self, **notes: Any) -> None:
-        object.__setattr__(self, "notes", MappingProxyType({**getattr(self, "notes", {}), **notes}))
+        object.__setattr__(self, "notes", _fixed({**getattr(self, "notes", {}), **notes}))
 
     def _signature(self) -> tuple[Any, ...]:
         """All that counts; of the frequencies 128 bits, in which every way to them agrees."""
@@ -209,7 +209,8 @@ class RopePlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         axes = self.axis, self.naxes
-        return _restored, (self.inv_freq, self._parts, *axes, self._of_keys, dict(self.notes))
+        state = self.inv_freq, self._parts, *axes, self._of_keys, _loose(self.notes)
+        return _restored, (type(self), *state)
 
     def for_keys(self) -> RopePlan:
         """The plan of the keys: xPos divides them by what it multiplies the queries with.
@@ -283,7 +284,22 @@ def _frozen(array: Array) -> Array:
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
+def _fixed(value: Any) -> Any:
+    """A value of notes that cannot be changed."""
+    if isinstance(value, Mapping):
+        return MappingProxyType({k: _fixed(v) for k, v in value.items()})
+    return tuple(_fixed(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def _loose(value: Any) -> Any:
+    """The same as a dictionary, for pickles."""
+    if isinstance(value, Mapping):
+        return {k: _loose(v) for k, v in value.items()}
+    return value
+
+
 def _restored(
+    kind: type[RopePlan],
     inv_freq: Array,
     parts: tuple[Any, ...],
     axis: Array,
@@ -292,7 +308,7 @@ def _restored(
     notes: dict[str, Any],
 ) -> RopePlan:
     """A plan from what `__reduce__` took of it."""
-    plan = RopePlan.__new__(RopePlan)
+    plan = kind.__new__(kind)
     turns, _, layout, _, start, factor, decay, center = parts
     plan._fill(inv_freq, turns, layout, start, axis=axis, naxes=naxes, attention_factor=factor)
     plan._decays(turns, decay, center, of_keys=of_keys)

@@ -138,8 +138,9 @@ def rope(
         strides; integers are taken as float64.
     positions : array_like, optional
         In tokens: ``(seq,)``, ``(batch, seq)`` with batch the first axis of x, or of the shape of x
-        without its last axis (broadcast). Integers of any width or floats, of any sign. Default:
-        0, 1, ... along `seq_axis`.
+        without its last axis (broadcast). Integers of any width or floats, of any sign. A plan of
+        several axes takes one more axis, the first, or one number an axis for all of x. For packed
+        sequences see `positions_from_lengths`. Default: 0, 1, ... along `seq_axis`, on every axis.
     plan : RopePlan, optional
         Which channels turn and how fast; replaces `base` and `layout`.
     base : float, optional
@@ -246,10 +247,10 @@ def xpos_plan(
     Notes
     -----
     The exponent is kept within 80 (690 for float64, 10 for float16), so nothing overflows at any
-    length: in float32 scores are true within some 32,000 tokens of the centre (bfloat16 the same,
-    float16 4,000, float64 280,000), and finite beyond, where fading stops. Before a text gets that
-    long, move the centre along: ``rope_shift(k, 0, plan=plan, to=xpos_plan(dim, center=...))`` for
-    the keys in the cache, and that plan from then on.
+    length: with a `scale_base` of 512, scores in float32 are true within some 32,000 tokens of the
+    centre (bfloat16 the same, float16 4,000, float64 280,000), and finite beyond, where fading
+    stops. Before a text gets that long, move the centre along: ``rope_shift(k, 0, plan=plan,
+    to=xpos_plan(dim, center=...))`` for the keys in the cache, and that plan from then on.
 
     References
     ----------

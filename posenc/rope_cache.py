@@ -309,27 +309,28 @@ def rope_shift(
     if delta is None:
         fail(TypeError, fn, "delta", "must be one or more numbers", "None")
     keys = _plan(fn, plan).for_keys()
+    center = keys.center
     steps: list[tuple[Any, Any, bool]] = []  # parts of a plan, positions, whether to turn back
     if to is not None:
         if not isinstance(to, RopePlan):
             fail(TypeError, fn, "to", "must be a RopePlan", type(to).__name__)
-        keys, center = to.for_keys(), keys.center
+        keys = to.for_keys()
         steps = list(_between(fn, plan, to, positions))
-        if keys.center != center:  # the same for keys everywhere
-            steps += _fading(keys, center - keys.center, k.dtype)
     elif positions is not None:
         fail(ValueError, fn, "positions", "go with `to` only", "no `to`")
+    by_position = len(steps)
     turns, axis, *channels, _, decay, _ = keys._parts
-    fading = _fading(keys, delta, k.dtype) if decay is not None else []
-    if len(fading) > 1:  # too far for one step
-        steps, decay = steps + fading, None
+    if decay is not None:
+        fading = _fading(keys, delta, center - keys.center, k.dtype)
+        if len(fading) > 1 or (fading and center != keys.center):  # not in one step with the turn
+            steps, decay = steps + fading, None
     steps.append(((turns, axis, *channels, 1.0, decay, 0.0), delta, False))
     target = k if out is None else out
     for run in (False, True):  # first all checks
         source = k
         for i, (parts, where, back) in enumerate(steps):
             names = {"x": "k", "out": "k" if out is None else "out"}
-            if i + 1 == len(steps):
+            if i >= by_position:
                 names["positions"] = "delta"
             with named(fn, **names):
                 source = _core.rope(
@@ -343,20 +344,21 @@ def _same(a: Array | None, b: Array | None) -> bool:
 
 
 def _fading(
-    keys: RopePlan, distance: Any, dtype: np.dtype[Any]
+    keys: RopePlan, delta: Any, recentred: float, dtype: np.dtype[Any]
 ) -> list[tuple[tuple[Any, ...], Any, bool]]:
-    """What multiplies keys of xPos as a move does, in steps whose exponents the dtype can hold."""
+    """What multiplies keys of xPos on a move, in steps whose exponents the dtype can hold."""
     assert keys.decay is not None
     limit = {"float16": 10.0, "float64": 690.0}.get(dtype.name, 80.0)
     try:
-        far = float(np.abs(np.asarray(distance, np.float64)).max(initial=0))
+        distance = np.asarray(delta, np.float64) + recentred
+        far = float(np.abs(distance).max(initial=0))
     except (TypeError, ValueError):  # the core says what is wrong with it
         return []
     ratio = far * float(np.abs(keys.decay).max()) / limit
     count = math.ceil(min(ratio, 64.0)) if ratio > 1 else 1
     still = pack_turns([Fraction(0)] * len(keys.decay))
-    step = distance if count == 1 else np.asarray(distance, np.float64) / count
-    return [((still, None, *keys._parts[2:5], 1.0, keys._parts[6], 0.0), step, False)] * count
+    parts = (still, None, *keys._parts[2:5], 1.0, keys._parts[6], 0.0)
+    return [(parts, distance / count, False)] * count
 
 
 def _between(

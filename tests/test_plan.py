@@ -325,6 +325,27 @@ def test_notes_are_for_reading():
     with pytest.raises(AttributeError, match="^RopePlan: notes: cannot be changed"):
         plan.notes = {}
     assert not hasattr(plan.notes, "clear")
+    with pytest.raises(TypeError):
+        plan.notes["scaling"]["factor"] = 99
+    short = {"type": "su", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "factor": 4.0}
+    notes = rope_plan(8, scaling={**short, "original_max_position_embeddings": 64}).notes
+    assert isinstance(notes["scaling"]["short_factor"], tuple)
+
+
+class Named(RopePlan):
+    """A plan of a user's own."""
+
+    name = "mine"
+
+
+def test_copies_of_a_subclass():
+    plan = Named([1.0, 0.1])
+    for twin in (copy.copy(plan), copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):
+        assert type(twin) is Named and twin == plan
+
+
+def test_a_plan_of_nothing():
+    assert "channels          none, interleaved layout" in RopePlan([]).explain()
 
 
 @pytest.mark.parametrize("name", ["layout", "inv_freq", "_parts", "notes"])

@@ -766,6 +766,17 @@ def test_a_batch_of_none_or_one():
             np.testing.assert_array_equal(got, right)
 
 
+def test_integers_numpy_would_round():
+    """A list of one beyond 63 bits and a small one becomes an array of floats."""
+    x = np.ones((2, 4))
+    for options in ({"positions": [2**63 + 1, 1]}, {"positions": [1, 2**64 - 1]}):
+        with pytest.raises(ValueError, match="^rope: positions: must be an array of uint64 where"):
+            rope(x, **options)
+    rope(x, np.array([2**63 + 1, 1], np.uint64))
+    rope(x, [2**63 + 1, 2**63])
+    assert rope(np.ones((0, 2, 4)), offset=[]).shape == (0, 2, 4)
+
+
 def test_the_shape_that_came():
     x = np.ones((2, 2, 5, 4))
     with pytest.raises(ValueError, match=r"positions: must have shape \(2, 5\), got \(3, 5\)$"):

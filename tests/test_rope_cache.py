@@ -1100,6 +1100,20 @@ def test_a_centre_moved_further_than_one_step(dtype, start, end, at):
     )
 
 
+@pytest.mark.parametrize(
+    ("dtype", "far"), [(np.float16, 8000), (np.float32, 60_000), (np.float64, 400_000)]
+)
+def test_keys_that_move_with_the_centre(dtype, far):
+    """In reach before and after, though neither the one move nor the other would be."""
+    old, new = xpos_plan(8), xpos_plan(8, center=float(far))
+    k = some((1, 8), dtype, 5)
+    right = rope(k, [far], plan=new.for_keys()).astype(np.float64)
+    for delta in (far, [far], float(far)):
+        keys = rope(k, [0], plan=old.for_keys())
+        moved = rope_shift(keys, delta, plan=old, to=new, positions=[0]).astype(np.float64)
+        np.testing.assert_allclose(moved, right, rtol=0, atol=8 * EPS[np.dtype(dtype).name])
+
+
 def test_a_long_way_of_fading_keys():
     plan = xpos_plan(8, center=40_000.0)
     x = some((3, 8), np.float32)

@@ -325,6 +325,14 @@ int pe_positions_array(const char *fn, PyObject *obj, pe_pos_arg *out) {
         pe_drop(a);
         return pe_raise_type(fn, "positions", wanted, obj);
     }
+    for (Py_ssize_t i = 0; floats && PyList_Check(obj) && i < PyList_Size(obj); i++) {
+        PyObject *item = PyList_GetItem(obj, i);         /* NumPy makes floats of large integers beside small ones */
+        int overflow = 0;
+        if (PyLong_Check(item)) PyLong_AsLongLongAndOverflow(item, &overflow);
+        if (overflow == 0) continue;
+        pe_drop(a);
+        return pe_raise_value(fn, "positions", "an array of uint64 where they are beyond 63 bits", item);
+    }
     bool is_unsigned = PyArray_ISUNSIGNED(a) && PyArray_ITEMSIZE(a) == 8; /* narrower ones fit into int64 */
     out->p.kind = floats ? PE_POS_F64 : is_unsigned ? PE_POS_U64 : PE_POS_I64;
     a = cast(fn, "positions", a, floats ? NPY_DOUBLE : is_unsigned ? NPY_UINT64 : NPY_INT64, flags);

@@ -10,7 +10,7 @@ static int offsets_arg(const char *fn, PyObject *obj, PyArrayObject **rows, int6
     pe_pos_arg p;
     if (PyBool_Check(obj) || pe_positions_array(fn, obj, &p) < 0) return pe_raise_type(fn, "offset", wanted, obj);
     int status = 0;
-    if (p.p.kind == PE_POS_F64) status = pe_raise_type(fn, "offset", wanted, obj);
+    if (p.p.kind == PE_POS_F64 && p.count) status = pe_raise_type(fn, "offset", wanted, obj);
     for (size_t i = 0; status == 0 && p.p.kind == PE_POS_U64 && i < p.count; i++)
         if (((const uint64_t *)p.p.data)[i] > INT64_MAX) status = pe_raise_fact(fn, "offset", RANGE);
     if (status == 0 && p.ndim == 0) *offset = *(const int64_t *)p.p.data;
@@ -70,7 +70,10 @@ static int shifted(const char *fn, pe_pos_arg *pos, const int64_t *offsets, size
 static int ragged(const char *fn, PyArrayObject *rows, npy_intp seq, pe_pos_arg *pos) {
     npy_intp dims[2] = {PyArray_DIM(rows, 0), seq};
     PyArrayObject *a = (PyArrayObject *)PyArray_SimpleNew(2, dims, NPY_INT64);
-    if (!a) return -1;
+    if (!a) {
+        pe_name_memory(fn, "offset");
+        return -1;
+    }
     const int64_t *offset = PyArray_DATA(rows);
     int64_t *to = PyArray_DATA(a);
     for (npy_intp b = 0; b < dims[0]; b++)
