@@ -1,5 +1,5 @@
 /* posenc.h - the C contract: types, statuses, and one prototype with one comment for every function that
- * crosses a file. Plain C11: no Python.h, no allocation, no globals, no I/O, no libm. */
+ * crosses a file. Plain C11 that knows no Python: no allocation, no globals, no I/O, no libm. */
 #ifndef POSENC_H
 #define POSENC_H
 #include <stdbool.h>

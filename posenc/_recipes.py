@@ -251,6 +251,18 @@ class Reader(Layers):
         trained = inner.integer("original_max_position_embeddings") or self.max_position
         return Temperature(beta, trained or 1)
 
+    def say(self, layers: list[int]) -> str:
+        """Layer numbers in a few words, 0-4, 6-10, ...; without end if nobody says how many."""
+        more = ", ..." if self.count is None else ""
+        if more:
+            layers = [n + k * self.layers for k in range(3) for n in layers]
+        runs = [
+            [n for _, n in run]
+            for _, run in itertools.groupby(enumerate(layers), lambda pair: pair[1] - pair[0])
+        ]
+        parts = [str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs]
+        return ", ".join(parts if len(parts) <= 6 else [*parts[:5], "..."]) + more
+
     def plan(self, recipe: Recipe, seq_len: int | None) -> RopePlan:
         """The plan of a recipe that turns; ValueError with everything that is wrong."""
         assert recipe.parameters is not None
@@ -333,13 +345,3 @@ class Reader(Layers):
             return None
         with localcontext(CONTEXT):
             return float((Decimal(weight) * Decimal(factor).ln() / 10 + 1) ** 2)
-
-
-def ranges(layers: list[int]) -> str:
-    """Layer numbers in a few words: 0-4, 6-10, ..."""
-    runs = [
-        [n for _, n in run]
-        for _, run in itertools.groupby(enumerate(layers), lambda pair: pair[1] - pair[0])
-    ]
-    parts = [str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs]
-    return ", ".join(parts if len(parts) <= 6 else [*parts[:5], "..."])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ._args import Array, allocate, as_positions, fail, integer, named, positive_int
 from ._methods import CONTEXT
-from ._recipes import Reader, Recipe, Temperature, ranges
-from ._sources import open_config
 from .explain import explain_plan
 from .plan import RopePlan
+
+if TYPE_CHECKING:
+    from ._recipes import Reader, Recipe, Temperature
 
 __all__ = ["attention_temperature", "describe", "explain_plan", "plan_from_config"]
 
@@ -115,7 +116,7 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
     groups = [group for group in groups if not group[0].idle] or groups
     if len(groups) > 1:
         few = groups[:6] if len(groups) > 8 else groups
-        choices = "; ".join(f"{_kind(r)}: {_layers(reader, where)}" for r, where in few)
+        choices = "; ".join(f"{_kind(r)}: {reader.say(where)}" for r, where in few)
         choices += "; ..." if few is not groups else ""
         fail(ValueError, fn, "layer", f"must be given, as layers differ ({choices})", None)
     return reader, groups[0][0]
@@ -123,6 +124,9 @@ def _recipe(fn: str, config: Config, layer: int | None) -> tuple[Reader, Recipe]
 
 def _groups(fn: str, config: Config) -> tuple[Reader, list[tuple[Recipe, list[int]]]]:
     """All kinds of layers, each with its layers."""
+    from ._recipes import Reader  # with the table of models, which loads for longer than all else
+    from ._sources import open_config
+
     try:
         reader = Reader(fn, open_config(fn, config))
         return reader, reader.groups()
@@ -136,12 +140,6 @@ def _kind(recipe: Recipe) -> str:
     if recipe.parameters is None:
         return f"{recipe.layer_type} without rotary embedding".lstrip()
     return recipe.layer_type or f"base {float(recipe.base):g}"
-
-
-def _layers(reader: Reader, where: list[int]) -> str:
-    if reader.count is not None:
-        return ranges(where)
-    return ranges([n + k * reader.layers for k in range(3) for n in where]) + ", ..."
 
 
 def attention_temperature(
@@ -247,7 +245,7 @@ def describe(path: Config, layer: int | None = None) -> str:
     widest = max(recipe.dim for recipe, _ in groups) // 2
     most = max(1, min(_MOST_KINDS, _MOST_PAIRS // max(widest, 1)))
     for recipe, where in groups[:most]:
-        which = "every layer" if len(groups) == 1 else f"layers {_layers(reader, where)}"
+        which = "every layer" if len(groups) == 1 else f"layers {reader.say(where)}"
         which = which if layer is None else f"layer {layer}"
         kind = f" ({recipe.layer_type})" if recipe.layer_type and len(groups) > 1 else ""
         head = [f"{reader.source.model_type}, {which}{kind}"]

@@ -1,5 +1,9 @@
 """What the docstrings promise, in one table: the tests hold the results against these numbers."""
 
+import json
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # By scheme and dtype. "ulp": units in the last place of the exact result, 0.5 meaning correctly
@@ -17,6 +21,22 @@ TOL = {
     # posenc.reference is plain float64: an angle p w is off by up to 12 * 2^-53 of itself
     "reference": {"float64": {"rel": 12 * 2.0**-53, "abs": 1e-15}},
 }
+
+# What several tests go through: heads, and one over each of their slopes of ALiBi
+SLOPES = [
+    (1, [256]),
+    (2, [16, 256]),
+    (3, [16, 256, 4]),
+    (5, [4, 16, 64, 256, 2]),
+    (6, [4, 16, 64, 256, 2, 8]),
+    (8, [2, 4, 8, 16, 32, 64, 128, 256]),
+]
+# M-RoPE: tables that transformers made, sections, interleaved
+_STORED = json.loads((Path(__file__).with_name("data") / "mrope.json").read_text())
+MROPE = [
+    pytest.param(_STORED["qwen2_vl_chunked_[2,3,3]"], [2, 3, 3], False, id="chunked"),
+    pytest.param(_STORED["qwen3_vl_interleaved_[4,2,2]"], [4, 2, 2], True, id="interleaved"),
+]
 
 settings.register_profile("posenc", deadline=None, print_blob=True, derandomize=True)
 settings.load_profile("posenc")

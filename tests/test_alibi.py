@@ -11,6 +11,7 @@ import ml_dtypes
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import SLOPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,17 +47,7 @@ def same_bits(a, b):
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("heads", "inverse"),
-    [
-        (1, [256]),
-        (2, [16, 256]),
-        (3, [16, 256, 4]),
-        (5, [4, 16, 64, 256, 2]),
-        (6, [4, 16, 64, 256, 2, 8]),
-        (8, [2, 4, 8, 16, 32, 64, 128, 256]),
-    ],
-)
+@pytest.mark.parametrize(("heads", "inverse"), SLOPES)
 def test_slopes_that_are_powers_of_two(heads, inverse):
     assert alibi_slopes(heads).tolist() == [1 / m for m in inverse]
 

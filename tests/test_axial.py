@@ -11,6 +11,7 @@ import exact
 import gmpy2
 import numpy as np
 import pytest
+from conftest import MROPE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from posenc import RopePlan, axial_plan, axial_positions, mrope_plan, rope, rope
 from posenc.scaling import scaled_frequencies, scaled_head
 
 DATA = Path(__file__).parent / "data"
-MROPE = json.loads((DATA / "mrope.json").read_text())
 AXIAL = json.loads((DATA / "axial.json").read_text())
 CONVENTIONS = ["pixtral", "qwen2_vl", "llama4", "dinov3", "eva", "pixels", "lucidrains", "flux"]
 TWO_AXES = ["pixtral", "qwen2_vl", "llama4", "dinov3", "eva"]
@@ -65,15 +65,8 @@ def assert_like_float32(got, stored, largest_angle):
 # --- M-RoPE ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "key, sections, interleaved",
-    [
-        ("qwen2_vl_chunked_[2,3,3]", [2, 3, 3], False),
-        ("qwen3_vl_interleaved_[4,2,2]", [4, 2, 2], True),
-    ],
-)
-def test_mrope_of_transformers(key, sections, interleaved):
-    case = MROPE[key]
+@pytest.mark.parametrize(("case", "sections", "interleaved"), MROPE)
+def test_mrope_of_transformers(case, sections, interleaved):
     plan = mrope_plan(case["head_dim"], sections, base=case["rope_theta"], interleaved=interleaved)
     positions = np.array(case["position_ids"])[:, 0]
     sin, cos = tables(plan, positions)

@@ -298,7 +298,7 @@ class Properties:
 
     @property
     def hidden_size(self):
-        raise NotImplementedError
+        raise RuntimeError("known to the weights only")
 
     def rotary_dim(self):
         return 2

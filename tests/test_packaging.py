@@ -4,6 +4,8 @@ import importlib.metadata
 import importlib.resources
 import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -46,6 +48,17 @@ def test_command(metadata):
     scripts = importlib.metadata.entry_points(group="console_scripts", name="posenc")
     assert {script.value for script in scripts} == {"posenc.__main__:main"}
     assert all(callable(script.load()) for script in scripts)
+
+
+def test_models_are_loaded_with_the_first_config():
+    """Half of the time of the import would go into a table that most programs never look at."""
+    code = """
+import sys, posenc
+assert not {"posenc._models", "posenc._recipes", "matplotlib", "gguf"} & set(sys.modules)
+posenc.plan_from_config({"head_dim": 8})
+assert "posenc._models" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_typing_files_are_shipped():

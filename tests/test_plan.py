@@ -9,6 +9,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from conftest import MROPE
 from exact import DTYPES, bits
 from mpmath import mp, mpf
 
@@ -445,15 +446,8 @@ def test_one_position_for_all_rows():
     assert rope(np.zeros((0, 6)), np.zeros((3, 0)), plan=plan).shape == (0, 6)
 
 
-@pytest.mark.parametrize(
-    ("name", "sections", "interleaved"),
-    [
-        ("qwen2_vl_chunked_[2,3,3]", [2, 3, 3], False),
-        ("qwen3_vl_interleaved_[4,2,2]", [4, 2, 2], True),
-    ],
-)
-def test_mrope_of_transformers(name, sections, interleaved):
-    case = STORED["mrope"][name]
+@pytest.mark.parametrize(("case", "sections", "interleaved"), MROPE)
+def test_mrope_of_transformers(case, sections, interleaved):
     scaling = {
         "rope_type": "default",
         "rope_theta": case["rope_theta"],

@@ -8,6 +8,7 @@ from pathlib import Path
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import SLOPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -421,17 +422,7 @@ def test_position_zero_is_the_identity():
 # --- ALiBi ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("heads", "inverse_slopes"),
-    [
-        (1, [256]),
-        (2, [16, 256]),
-        (3, [16, 256, 4]),
-        (5, [4, 16, 64, 256, 2]),
-        (6, [4, 16, 64, 256, 2, 8]),
-        (8, [2, 4, 8, 16, 32, 64, 128, 256]),
-    ],
-)
+@pytest.mark.parametrize(("heads", "inverse_slopes"), SLOPES)
 def test_slopes(heads, inverse_slopes):
     np.testing.assert_array_equal(ref.alibi_slopes(heads), 1 / np.array(inverse_slopes))
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from conftest import MROPE
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -698,15 +699,8 @@ def test_mrope_axes():
     assert mrope_axes(4, [0, 9, 9], interleaved=True) == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("name", "sections", "interleaved"),
-    [
-        ("qwen2_vl_chunked_[2,3,3]", [2, 3, 3], False),
-        ("qwen3_vl_interleaved_[4,2,2]", [4, 2, 2], True),
-    ],
-)
-def test_mrope_of_transformers(name, sections, interleaved):
-    case = STORED["mrope"][name]
+@pytest.mark.parametrize(("case", "sections", "interleaved"), MROPE)
+def test_mrope_of_transformers(case, sections, interleaved):
     positions = np.array(case["position_ids"])[:, 0]
     axes = mrope_axes(8, sections, interleaved=interleaved)
     angles = positions[axes].T * np.array(of(16, base=case["rope_theta"])[0])

@@ -119,17 +119,29 @@ def tracked_files(root):
         return [path for path in files if not built & set(path.relative_to(root).parts)]
 
 
+PATHS = re.compile(rb"(?<![\w+./*<)}-])/(?!dev/|proc/|usr/)[a-z]+/[\w.]")
+ABOVE = re.compile(rb"(?:\.\./)+[\w-][\w.-]*")
+HOSTS = re.compile(rb"\b[\w-]+(?:\.[\w-]+)*\.(?:org|com|io|net|dev|edu)\b")
+KNOWN_HOSTS = {b"keepachangelog.com", b"semver.org"}
+
+
 def stray_text(root):
-    """No path of somebody's machine and no package registry in the tree."""
-    bad = re.compile(
-        rb"\.\./share[d]|/wor[k]/|/roo[t]/|/tmp/ipykerne[l]"
-        rb"|pypi\.or[g]|pythonhosted\.or[g]|anaconda\.or[g]|npmjs\.or[g]"
-    )
+    """No path of somebody's machine, nothing from beside the tree, no host but those known."""
+
+    def strays(path):
+        text = path.read_bytes()
+        yield from PATHS.findall(text)
+        for found in ABOVE.findall(text):
+            place = (path.parent / found.decode()).resolve()
+            if root.resolve() not in place.parents or not place.exists():
+                yield found
+        yield from (host for host in HOSTS.findall(text) if host not in KNOWN_HOSTS)
+
     return [
-        f"{path.relative_to(root)}: {found.group().decode()}"
+        f"{path.relative_to(root)}: {stray.decode()}"
         for path in tracked_files(root)
         if path.suffix != ".so"
-        for found in bad.finditer(path.read_bytes())
+        for stray in strays(path)
     ]
 
 
@@ -144,6 +156,23 @@ TEXT_CHECKS = {
     unsafe_flags: ("setup.py", 'CFLAGS = ["-ffast-math"]\n'),
     stray_text: ("README.md", "see /{}/notes\n".format("work")),
 }
+STRAYS = (
+    "see /{}/me/notes",
+    'open("/{}/x.json")',
+    "C=/{}/x",
+    "path:/{}/x",
+    "`/{}/lessons`",
+    "../{}/facts.md",
+    "../../{}",
+    "https://{}.org/simple",
+    "pip index at {}.io",
+)
+
+
+@pytest.mark.parametrize("text", STRAYS)
+def test_strays_are_seen(text, tmp_path):
+    write(tmp_path, "notes.md", text.format("elsewhere"))
+    assert len(stray_text(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("check", TEXT_CHECKS, ids=lambda check: check.__name__)

@@ -1,4 +1,4 @@
-/* expand.inc.h - rows copied past the caches: row j, of `bytes` >= 64 bytes, goes from from + j from_row to
+/* expand.inc.h - rows copied past the caches: row j, of `bytes` >= 32 bytes (a single one: 16), goes from from + j from_row to
  * to + j to_row. A result that the caches cannot hold is written once and read by nobody here: ordinary stores would
  * read every line of it first. Stores are whole vectors at multiples of 16 bytes. Where a row ends within one and the
  * next row follows (to_row == bytes), the two share a store; else the odd bytes are stored as they are. The rows read
