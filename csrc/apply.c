@@ -6,7 +6,7 @@
 #include "posenc.h"
 #include <string.h>
 
-enum { UNIT_BYTES = 1 << 20, STREAM_BYTES = 4 << 20 };
+enum { UNIT_BYTES = 1 << 20 };
 
 static size_t distance(ptrdiff_t s) { return s < 0 ? -(size_t)s : (size_t)s; }
 
@@ -52,7 +52,7 @@ size_t pe_apply_units(pe_apply *a) {
         a->chunks = positions / n * ((n + a->chunk - 1) / a->chunk);
     }
     /* an ordinary store reads what it overwrites, and takes 1.4 times as long in all */
-    a->stream = a->x != a->out && !unaligned && positions * free_rows > STREAM_BYTES / (a->dim * a->item);
+    a->stream = a->x != a->out && !unaligned && positions * free_rows > PE_STREAM_BYTES / (a->dim * a->item);
     size_t bytes = free_rows * a->chunk * (a->dim * a->item + 1);
     if (a->split >= 0 && bytes > 2 * UNIT_BYTES) {
         size_t n = a->loops[a->split].n, want = bytes / UNIT_BYTES;

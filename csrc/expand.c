@@ -5,7 +5,7 @@
 #include "posenc.h"
 #include <string.h>
 
-enum { STREAM_BYTES = 4 << 20, STREAM_LINE = 256, PART = 1 << 18 };
+enum { STREAM_LINE = 256, PART = 1 << 18 };
 
 static size_t distance(ptrdiff_t s) { return s < 0 ? -(size_t)s : (size_t)s; }
 /* a loop of one turn has no step */
@@ -22,7 +22,7 @@ size_t pe_expand_units(pe_expand *e) {
     const pe_expand_loop *line = &e->loops[2];
     e->parts = (line->n + PART - 1) / PART;
     e->whole = line->to == (ptrdiff_t)e->item && line->from == line->to;
-    e->stream = e->whole && total > STREAM_BYTES && line->n * e->item >= STREAM_LINE;
+    e->stream = e->whole && total > PE_STREAM_BYTES && line->n * e->item >= STREAM_LINE;
     return e->loops[0].n * e->loops[1].n * e->parts;
 }
 

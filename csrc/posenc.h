@@ -112,6 +112,7 @@ typedef struct {
 } pe_dest;
 
 enum { PE_TILE = 64, PE_BLOCK = 32 }; /* frequencies and rows done together */
+enum { PE_STREAM_BYTES = 4 << 20 };   /* larger results are written past the caches */
 typedef size_t pe_sinusoidal_fn(const double *anchor, const double *offsets, size_t n, size_t rows, const pe_dest *dest,
                                 uint32_t *suspects);
 typedef void pe_sincos_fn(const uint64_t *phase, size_t n, double *rotor);

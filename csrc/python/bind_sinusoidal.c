@@ -156,7 +156,7 @@ PE_FUNCTION(sinusoidal) {
                               : (PyArrayObject *)PyArray_NewLikeArray(out, NPY_CORDER, NULL, 0);
     if (rows) {
         f.out = PyArray_DATA(rows), f.row_bytes = steps ? PyArray_STRIDE(out, 0) : (ptrdiff_t)row;
-        f.stream = bytes > 1 << 22;
+        f.stream = bytes > PE_STREAM_BYTES;
         if (pe_run(s, fill_rows, &f, pos.count, row, PE_TABLE_WORK) == 0 &&
             (rows == out || PyArray_CopyInto(out, rows) == 0))
             result = Py_NewRef((PyObject *)out);
